@@ -1,0 +1,27 @@
+/**
+ * Builds the package into `dist/`: `npm run build`.
+ *
+ * The CommonJS bundle is the one instance; `index.js`, the ES module entry, re-exports its names,
+ * so that a program that mixes `import` and `require` has one set of classes and open databases.
+ */
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+
+execFileSync(
+  process.execPath,
+  (
+    'node_modules/tsdown/dist/run.mjs src/index.ts --format cjs --platform node --target node20' +
+    ' --dts --out-dir dist --clean --log-level warn'
+  ).split(' '),
+  { cwd: root, stdio: 'inherit' },
+);
+
+const names = Object.keys(createRequire(import.meta.url)(`${root}dist/index.cjs`)).sort();
+const lines = names.map((name) => `export const ${name} = core.${name};`);
+writeFileSync(`${root}dist/index.js`, `import core from './index.cjs';\n\n${lines.join('\n')}\n`);
+writeFileSync(`${root}dist/index.d.ts`, `export * from './index.cjs';\n`);
+console.log(`dist/: ${names.length} names, ES modules and CommonJS`);
