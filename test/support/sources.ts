@@ -1,5 +1,5 @@
 /** The source files of the project, as the style tests read them. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /** The folder that holds package.json, with a slash at its end. */
@@ -16,7 +16,8 @@ export function readSources(
   folders: readonly string[],
   endings: readonly string[] = ['.ts', '.mjs'],
 ): SourceFile[] {
-  const paths = folders.flatMap((folder) =>
+  const present = folders.filter((folder) => existsSync(ROOT + folder));
+  const paths = present.flatMap((folder) =>
     readdirSync(ROOT + folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && endings.some((ending) => entry.name.endsWith(ending)))
       .map((entry) => `${entry.parentPath}/${entry.name}`.slice(ROOT.length)),
