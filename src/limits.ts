@@ -1,0 +1,28 @@
+/**
+ * Every bound of the database that is not a layout setting, with its unit and its reason
+ * (STYLE rule 12).
+ */
+
+/** Bytes of an encoded key: a key must fit memory many times over, whatever the budget. */
+export const KEY_BYTES_MAX = 1024 * 1024;
+
+/** Bytes of an encoded record or value: positions inside a record are 31-bit integers. */
+export const RECORD_BYTES_MAX = 2 ** 31 - 1;
+
+/** Bytes of the UTF-8 name of a collection, index, field or collation: names live in the heap. */
+export const NAME_BYTES_MAX = 1024;
+
+/** Declared fields of a collection, dropped ones included: SQLite's default for columns. */
+export const FIELDS_MAX = 2000;
+
+/** Different undeclared field names of a collection: their dictionary lives in the heap. */
+export const OPEN_FIELDS_MAX = 65_536;
+
+/** Parts of one composite key: what others allow, and small enough for a bit mask. */
+export const KEY_PARTS_MAX = 31;
+
+/** Levels of lists and maps inside a value: decoding recurses, and the stack is finite. */
+export const VALUE_DEPTH_MAX = 500;
+
+/** Bytes that a scratch buffer keeps between calls: longer ones are given back. */
+export const SCRATCH_BYTES_KEPT = 64 * 1024;
