@@ -4,7 +4,7 @@
  * The first byte is a tag, and the tags are in the order of the kinds:
  *
  *   02        null                      b8        time: nanosecond:6
- *   03, 04    false, true               bc        zonedtime: instant:6 offset:3
+ *   03, 04    false, true               bc        zonedtime: instant:7 offset:3
  *   20 … 9f   number                    c0        localdatetime: day:6 nanosecond:6
  *   a0        NaN                       c4        datetime: day:6 nanosecond:6 offset:3 zone 00
  *   a8        text: UTF-8 … 00          c8        duration: average:16 months:8 days:8
@@ -261,7 +261,7 @@ function appendTemporal(writer: ByteWriter, value: Value): void {
     appendInt48(writer, value.nanosecond);
   } else if (value instanceof ZonedTime) {
     writer.byte(TAG_ZONED_TIME);
-    appendInt48(writer, instantOf(value));
+    appendBig(writer, BigInt(instantOf(value)), 7);
     appendInt24(writer, value.offsetSeconds);
   } else if (value instanceof LocalDateTime) {
     writer.byte(TAG_LOCAL_DATETIME);
@@ -465,7 +465,7 @@ export class PartReader {
   }
 
   #zonedTime(): ZonedTime {
-    const instant = this.#int(6);
+    const instant = this.#int(7);
     const offsetSeconds = this.#int(3);
     return new ZonedTime(instant + offsetSeconds * NANOSECONDS_PER_SECOND, offsetSeconds);
   }

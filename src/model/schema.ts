@@ -181,6 +181,22 @@ export function defineCollection(input: CollectionInput): CollectionDefinition {
   });
 }
 
+/** The definition of a key-value bucket: a key and a value of one type each. */
+export function defineBucket(
+  name: string,
+  keys: FieldType,
+  values: FieldType,
+  layout?: Partial<TreeLayout>,
+): CollectionDefinition {
+  return defineCollection({
+    name,
+    form: 'bucket',
+    fields: { key: keys, value: values },
+    key: 'key',
+    ...(layout !== undefined && { layout }),
+  });
+}
+
 /** Completes and checks the definition of an index of a collection. */
 export function defineIndex(collection: CollectionDefinition, input: IndexInput): IndexDefinition {
   const parts = defineParts(input.parts, collection);
@@ -297,9 +313,10 @@ export function partName(part: KeyPart): string {
 }
 
 export function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value;
+  if (!Object.isFrozen(value)) {
     Object.freeze(value);
-    if (!ArrayBuffer.isView(value)) Object.values(value).forEach(deepFreeze);
+    Object.values(value).forEach(deepFreeze);
   }
   return value;
 }
