@@ -1,0 +1,197 @@
+/**
+ * `FileSystem` over Node's synchronous file calls. Failures of the system become typed errors; the
+ * writer lock is in `writer-lock.ts`.
+ */
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { type DatabaseError, failure } from '../errors.ts';
+import { type File, type FileSystem, type Lock, type OpenMode } from './file.ts';
+import { holderOf, takeLock } from './writer-lock.ts';
+
+interface SystemError extends Error {
+  readonly code?: string;
+}
+
+/** The typed error for a failure of the operating system. */
+export function systemFailure(doing: string, file: string, cause: unknown): DatabaseError {
+  const code = (cause as SystemError).code;
+  const detail = { path: file, systemCode: code };
+  const message = `${doing} failed for ${file}: ${(cause as Error).message}`;
+  switch (code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+    case 'EFBIG':
+      return failure('storage.full', message, { detail, cause });
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return failure('storage.not_found', `there is nothing at ${file}`, { detail, cause });
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return failure('storage.permission', message, { detail, cause });
+    case 'EISDIR':
+      return failure('storage.not_a_database', `${file} is a folder`, { detail, cause });
+    default:
+      return failure('storage.io', message, { detail, cause });
+  }
+}
+
+class NodeFile implements File {
+  readonly #fd: number;
+  readonly #path: string;
+
+  constructor(fd: number, filePath: string) {
+    this.#fd = fd;
+    this.#path = filePath;
+  }
+
+  read(target: Uint8Array, targetOffset: number, length: number, position: number): number {
+    try {
+      let done = 0;
+      while (done < length) {
+        const n = fs.readSync(
+          this.#fd,
+          target,
+          targetOffset + done,
+          length - done,
+          position + done,
+        );
+        if (n === 0) break;
+        done += n;
+      }
+      return done;
+    } catch (cause) {
+      throw systemFailure('read', this.#path, cause);
+    }
+  }
+
+  write(source: Uint8Array, sourceOffset: number, length: number, position: number): void {
+    try {
+      let done = 0;
+      while (done < length) {
+        done += fs.writeSync(
+          this.#fd,
+          source,
+          sourceOffset + done,
+          length - done,
+          position + done,
+        );
+      }
+    } catch (cause) {
+      throw systemFailure('write', this.#path, cause);
+    }
+  }
+
+  sync(): void {
+    try {
+      fs.fdatasyncSync(this.#fd);
+    } catch (cause) {
+      throw systemFailure('sync', this.#path, cause);
+    }
+  }
+
+  truncate(length: number): void {
+    try {
+      fs.ftruncateSync(this.#fd, length);
+    } catch (cause) {
+      throw systemFailure('truncate', this.#path, cause);
+    }
+  }
+
+  size(): number {
+    try {
+      return fs.fstatSync(this.#fd).size;
+    } catch (cause) {
+      throw systemFailure('stat', this.#path, cause);
+    }
+  }
+
+  close(): void {
+    try {
+      fs.closeSync(this.#fd);
+    } catch (cause) {
+      throw systemFailure('close', this.#path, cause);
+    }
+  }
+}
+
+const FLAGS: Readonly<Record<OpenMode, number>> = {
+  read: fs.constants.O_RDONLY,
+  write: fs.constants.O_RDWR,
+  create: fs.constants.O_RDWR | fs.constants.O_CREAT,
+};
+
+/** The file system of this machine. */
+export class NodeFileSystem implements FileSystem {
+  open(filePath: string, mode: OpenMode): File {
+    let fd: number;
+    try {
+      fd = fs.openSync(filePath, FLAGS[mode], 0o644);
+    } catch (cause) {
+      throw systemFailure('open', filePath, cause);
+    }
+    if (!fs.fstatSync(fd).isFile()) {
+      fs.closeSync(fd);
+      throw failure('storage.not_a_database', `${filePath} is not a regular file`, {
+        detail: { path: filePath },
+      });
+    }
+    return new NodeFile(fd, filePath);
+  }
+
+  exists(filePath: string): boolean {
+    return fs.existsSync(filePath);
+  }
+
+  remove(filePath: string): void {
+    try {
+      fs.rmSync(filePath, { force: true });
+    } catch (cause) {
+      throw systemFailure('remove', filePath, cause);
+    }
+  }
+
+  rename(from: string, to: string): void {
+    try {
+      fs.renameSync(from, to);
+    } catch (cause) {
+      throw systemFailure('rename', from, cause);
+    }
+  }
+
+  link(existing: string, second: string): boolean {
+    try {
+      fs.linkSync(existing, second);
+      return true;
+    } catch (cause) {
+      const code = (cause as SystemError).code;
+      if (code === 'EPERM' || code === 'ENOTSUP' || code === 'ENOSYS' || code === 'EMLINK') {
+        return false;
+      }
+      throw systemFailure('link', existing, cause);
+    }
+  }
+
+  syncFolder(filePath: string): void {
+    if (process.platform === 'win32') return; // folders cannot be opened there
+    const folder = path.dirname(path.resolve(filePath));
+    try {
+      const fd = fs.openSync(folder, fs.constants.O_RDONLY);
+      try {
+        fs.fsyncSync(fd);
+      } finally {
+        fs.closeSync(fd);
+      }
+    } catch (cause) {
+      throw systemFailure('sync of the folder', filePath, cause);
+    }
+  }
+
+  lock(filePath: string): Lock {
+    return takeLock(filePath);
+  }
+
+  lockHolder(filePath: string): number | undefined {
+    return holderOf(filePath);
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * Reads and writes slots of the data file, and counts what it does.
+ *
+ * Pages that go to neighbouring slots are gathered in one staging area and written by one call
+ * (FEASIBILITY 15.4). Slots are numbered from 0; the header copies take the first one or two.
+ */
+import { pageChecksum } from '../base/checksum.ts';
+import { type Ledger } from '../base/ledger.ts';
+import { type File } from './file.ts';
+import { type BufferId } from './pages.ts';
+import { type Slab } from './slab.ts';
+
+export class PageFile {
+  readonly file: File;
+  /** Bytes written since the last sync. */
+  unsyncedBytes = 0;
+  reads = 0;
+  pagesWritten = 0;
+  writes = 0;
+  readonly #slab: Slab;
+  readonly #ledger: Ledger;
+  readonly #staging: Uint8Array;
+  readonly #stagingPages: number;
+  #stagedFirst = 0;
+  #stagedCount = 0;
+
+  constructor(file: File, slab: Slab, stagingPages: number, ledger: Ledger) {
+    this.file = file;
+    this.#slab = slab;
+    this.#ledger = ledger;
+    this.#stagingPages = stagingPages;
+    ledger.charge('log', stagingPages * slab.pageBytes);
+    this.#staging = new Uint8Array(stagingPages * slab.pageBytes);
+  }
+
+  /** Pages that one write call takes at the most. */
+  get runMax(): number {
+    return this.#stagingPages;
+  }
+
+  /** Reads a slot into a buffer; false if the file ends before it. */
+  read(slot: number, buffer: BufferId): boolean {
+    this.reads++;
+    const { pageBytes } = this.#slab;
+    const bytes = this.#slab.bytesOf(buffer);
+    const offset = this.#slab.offset(buffer);
+    return this.file.read(bytes, offset, pageBytes, slot * pageBytes) === pageBytes;
+  }
+
+  checksum(buffer: BufferId): number {
+    const { pageBytes } = this.#slab;
+    const from = this.#slab.offset(buffer) >> 2;
+    return pageChecksum(this.#slab.wordsOf(buffer), from, pageBytes >> 2, 0);
+  }
+
+  /** Copies a buffer to be written to a slot; `finish` must follow before anyone reads it. */
+  stage(slot: number, buffer: BufferId): void {
+    const { pageBytes } = this.#slab;
+    const full = this.#stagedCount === this.#stagingPages;
+    if (this.#stagedCount > 0 && (full || slot !== this.#stagedFirst + this.#stagedCount)) {
+      this.finish();
+    }
+    if (this.#stagedCount === 0) this.#stagedFirst = slot;
+    const from = this.#slab.offset(buffer);
+    const image = this.#slab.bytesOf(buffer).subarray(from, from + pageBytes);
+    this.#staging.set(image, this.#stagedCount * pageBytes);
+    this.#stagedCount++;
+  }
+
+  /** Writes what is staged. */
+  finish(): void {
+    const count = this.#stagedCount;
+    if (count === 0) return;
+    this.#stagedCount = 0;
+    const { pageBytes } = this.#slab;
+    this.unsyncedBytes += count * pageBytes;
+    this.pagesWritten += count;
+    this.writes++;
+    this.file.write(this.#staging, 0, count * pageBytes, this.#stagedFirst * pageBytes);
+  }
+
+  /** Forgets what is staged, after a failure. */
+  abandon(): void {
+    this.#stagedCount = 0;
+  }
+
+  /** Syncs if anything was written since the last time; answers whether it did. */
+  sync(): boolean {
+    this.finish();
+    if (this.unsyncedBytes === 0) return false;
+    this.file.sync();
+    this.unsyncedBytes = 0;
+    return true;
+  }
+
+  dispose(): void {
+    this.#ledger.release('log', this.#staging.length);
+  }
+}

@@ -1,0 +1,571 @@
+/**
+ * A database file and its log, open: creating, recovering, committing at a durability level, and
+ * checkpoints paced by commits. The door of this folder: the store and `database.ts` use nothing
+ * else but `pages.ts` and the trees.
+ *
+ *   absent ── create ──> clean ── first commit: log started, flag set ──> open for writing
+ *                          ^                                                   │
+ *                          └───── close: checkpoint, flag cleared, log cut ────┤
+ *                          └───── open after a crash: recovery ────────────────┘
+ */
+import { assert } from '../base/assert.ts';
+import { Ledger } from '../base/ledger.ts';
+import { type DatabaseError, failure } from '../errors.ts';
+import { Checkpoint, type CheckpointCounters } from './checkpoint.ts';
+import { appendFrames } from './commit.ts';
+import { type File, type FileSystem, type Lock } from './file.ts';
+import {
+  EMPTY_ROOT,
+  type FileLayout,
+  type Header,
+  HEADER_BYTES,
+  headerSlots,
+  readHeader,
+  writeHeaderCopy,
+} from './header.ts';
+import { Log, LOG_PENDING_BYTES, LOG_STEP_BYTES } from './log.ts';
+import { PageFile } from './page-file.ts';
+import { Pager } from './pager.ts';
+import { replayLog } from './recovery.ts';
+import { Slab } from './slab.ts';
+
+/** What a commit promises (STORAGE rule 13). */
+export type Durability = 'full' | 'group' | 'buffered' | 'none';
+
+export interface StorageOptions {
+  readonly fs: FileSystem;
+  readonly path: string;
+  readonly memoryBytes: number;
+  /** Layout of a new file. */
+  readonly layout: FileLayout;
+  /** Random bytes that name a new file. */
+  readonly fileId: Uint8Array;
+  readonly readOnly?: boolean;
+  /** Lets a read-only open see the last checkpoint of a file that was not closed. */
+  readonly lastCheckpoint?: boolean;
+  /** Settings of the layout that the caller named: they must be what the file has. */
+  readonly named?: Partial<FileLayout>;
+  /** Delay after which a `buffered` commit is written and synced, milliseconds. */
+  readonly delayMs?: number;
+  /** Writes each commit of level `none` to the file. */
+  readonly writeEach?: boolean;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly now: () => number;
+}
+
+const SEGMENT_BYTES_MAX = 16 << 20;
+const DELAY_MS = 250;
+/** Pages of a checkpoint that are due together before any is written. */
+const PAGES_DUE = 16;
+const STEP_PAGES = 64;
+
+/** Counters of a storage; every one counts since the file was opened. */
+export interface StorageCounters extends CheckpointCounters {
+  commits: number;
+  commitSyncs: number;
+  placeSyncs: number;
+  /** Syncs of starting a log and setting or clearing the flag. */
+  headerSyncs: number;
+  /** Commits that had to wait for a checkpoint. */
+  stalls: number;
+  recoveredCommits: number;
+}
+
+export class Storage {
+  readonly path: string;
+  readonly readOnly: boolean;
+  readonly ledger: Ledger;
+  readonly pager: Pager;
+  readonly counters: StorageCounters = {
+    commits: 0,
+    commitSyncs: 0,
+    placeSyncs: 0,
+    headerSyncs: 0,
+    stalls: 0,
+    recoveredCommits: 0,
+    checkpoints: 0,
+    syncs: 0,
+    sliceSyncs: 0,
+    logSyncs: 0,
+  };
+  /** Header copies that were found damaged, and mended if the file may be written. */
+  readonly mendedCopies: readonly number[];
+  readonly #fs: FileSystem;
+  readonly #file: File;
+  readonly #lock: Lock | undefined;
+  readonly #delayMs: number;
+  readonly #writeEach: boolean;
+  readonly #now: () => number;
+  #logFile: File | undefined;
+  #checkpoint: Checkpoint | undefined;
+  #credit = 0;
+  /** When the oldest commit that is not synced was made. */
+  #oldestUnsyncedMs = 0;
+  #closed = false;
+
+  private constructor(
+    options: StorageOptions,
+    opened: { file: File; lock: Lock | undefined; header: Header; badCopies: readonly number[] },
+  ) {
+    const { header, file } = opened;
+    this.path = options.path;
+    this.readOnly = options.readOnly ?? false;
+    this.#fs = options.fs;
+    this.#file = file;
+    this.#lock = opened.lock;
+    this.#delayMs = options.delayMs ?? DELAY_MS;
+    this.#writeEach = options.writeEach ?? false;
+    this.#now = options.now;
+    this.mendedCopies = opened.badCopies;
+    this.ledger = new Ledger(options.memoryBytes);
+    const slab = new Slab(header.layout.pageBytes, this.ledger);
+    const stagingPages = Math.max(2, Math.min(64, options.memoryBytes / 32 / slab.pageBytes) | 0);
+    this.pager = new Pager({
+      ledger: this.ledger,
+      slab,
+      header,
+      file: new PageFile(file, slab, stagingPages, this.ledger),
+      log: new Log(header.fileId, segmentBytesFor(options.memoryBytes), this.ledger),
+      path: options.path,
+      readOnly: this.readOnly,
+    });
+    if (header.bitmap.depth === 0) {
+      for (let slot = 0; slot < headerSlots(slab.pageBytes); slot++) this.pager.slots.claim(slot);
+    }
+  }
+
+  /**
+   * Opens a file, making it first if there is none, and recovers it if it was not closed.
+   *
+   * @throws {StorageError} storage.locked, storage.not_a_database, storage.future_format, …
+   */
+  static open(options: StorageOptions): Storage {
+    const { fs, path, readOnly } = options;
+    refuseBigEndian();
+    if (readOnly !== true) createIfAbsent(options);
+    const file = fs.open(path, readOnly === true ? 'read' : 'write');
+    let lock: Lock | undefined;
+    try {
+      if (readOnly !== true) lock = fs.lock(path);
+      const { header, staleCopies, badCopies } = readHeader(file, path);
+      refuseOtherLayout(options, header);
+      if (readOnly === true) refuseUnrecovered(options, header);
+      else mendCopies(file, header, staleCopies);
+      const storage = new Storage(options, { file, lock, header, badCopies });
+      if (readOnly !== true && header.openForWriting) storage.#recover();
+      return storage;
+    } catch (cause) {
+      lock?.release();
+      file.close();
+      throw cause;
+    }
+  }
+
+  get header(): Header {
+    return this.pager.header;
+  }
+
+  get logPath(): string {
+    return `${this.path}-log`;
+  }
+
+  #recover(): void {
+    if (!this.#fs.exists(this.logPath)) {
+      throw failure('storage.log_missing', `${this.path} was not closed and its log is missing`, {
+        detail: { path: this.path, logPath: this.logPath },
+      });
+    }
+    const logFile = this.#fs.open(this.logPath, 'write');
+    try {
+      const found = replayLog(this.pager, logFile, this.logPath);
+      this.counters.recoveredCommits = found.commits;
+      this.#startCheckpoint(false, found.generation + 1, found.end);
+      this.#finishCheckpoint();
+      logFile.truncate(0);
+    } finally {
+      logFile.close();
+    }
+  }
+
+  // ---- transactions
+
+  /** Refuses work after a failure that made the state unknown. */
+  refuseIfFailed(): void {
+    const { failed } = this.pager;
+    if (this.#closed) throw failure('usage.closed', `${this.path} is closed`);
+    if (failed === undefined) return;
+    throw failure(
+      'storage.failed',
+      `${this.path} refuses work after an earlier failure: ${failed.message}`,
+      { cause: failed, detail: { path: this.path, code: failed.code } },
+    );
+  }
+
+  begin(): void {
+    this.refuseIfFailed();
+    if (this.readOnly) throw failure('usage.read_only', `${this.path} is open for reading only`);
+    this.pager.begin();
+  }
+
+  /**
+   * Commits the open transaction; answers its commit id. If it throws `storage.full`,
+   * `limit.memory` or `limit.log` the transaction is still open and the caller rolls it back; any
+   * other failure latches.
+   */
+  commit(level: Durability): number {
+    const { pager } = this;
+    assert(pager.inTransaction, 'a transaction is open');
+    if (pager.overlay.count === 0) {
+      pager.rollback();
+      return pager.commit;
+    }
+    this.#startLog();
+    const appended = appendFrames(pager, () => this.#makeLogRoom());
+    const reserved = this.#prepare(appended.bytes);
+    const placesSynced = this.#syncPlaces(level, appended.placed, reserved);
+    const commit = pager.commit + 1;
+    pager.log.appendCommit(commit, pager.nextPage, placesSynced);
+    this.#secure(level);
+    for (let k = 0; k < pager.overlay.count; k++) pager.publish(k, commit);
+    pager.endCommit(commit, reserved);
+    this.counters.commits++;
+    this.#pace(appended.bytes);
+    return commit;
+  }
+
+  /** Does what can fail before the commit frame; undoes the frames if it does. */
+  #prepare(bytes: number): number {
+    const { pager } = this;
+    try {
+      return pager.preparePublish();
+    } catch (cause) {
+      pager.log.rewind(pager.log.appended - bytes + 48);
+      throw cause;
+    }
+  }
+
+  #syncPlaces(level: Durability, placed: boolean, reserved: number): boolean {
+    if (!placed) return true;
+    if (level !== 'full') return false;
+    try {
+      if (this.pager.syncFile()) this.counters.placeSyncs++;
+    } catch (cause) {
+      this.pager.versions.unreserve(reserved);
+      throw cause;
+    }
+    return true;
+  }
+
+  /** Brings the appended commit as far as its level promises. A failure latches. */
+  #secure(level: Durability): void {
+    const { log } = this.pager;
+    if (level === 'full') {
+      if (this.pager.syncLog()) this.counters.commitSyncs++;
+      this.#oldestUnsyncedMs = 0;
+      return;
+    }
+    if (this.#oldestUnsyncedMs === 0) this.#oldestUnsyncedMs = this.#now();
+    if (level === 'group') return;
+    const late = this.#now() - this.#oldestUnsyncedMs >= this.#delayMs;
+    if (late && level === 'buffered') this.flush();
+    else if (late || log.pendingBytes >= LOG_PENDING_BYTES || this.#writeEach) this.#writeLog();
+  }
+
+  #writeLog(): void {
+    try {
+      this.pager.log.write();
+    } catch (cause) {
+      throw this.pager.latch(cause);
+    }
+  }
+
+  /** Whether commits wait to be written or synced. */
+  get hasUnsynced(): boolean {
+    return this.pager.log.synced < this.pager.log.appended;
+  }
+
+  /** Writes and syncs every commit so far: place slots first, then the log (rule 9). */
+  flush(): void {
+    this.refuseIfFailed();
+    if (!this.hasUnsynced) return;
+    if (this.pager.syncFile()) this.counters.placeSyncs++;
+    if (this.pager.syncLog()) this.counters.commitSyncs++;
+    this.#oldestUnsyncedMs = 0;
+  }
+
+  rollback(): void {
+    this.pager.rollback();
+  }
+
+  // ---- snapshots
+
+  /** Opens a snapshot of the newest commit; answers its commit id, which is its view. */
+  openSnapshot(): number {
+    this.refuseIfFailed();
+    this.pager.versions.open(this.pager.commit);
+    return this.pager.commit;
+  }
+
+  closeSnapshot(commit: number): void {
+    if (!this.#closed) this.pager.versions.close(commit);
+  }
+
+  // ---- log and checkpoints
+
+  /** The first commit after a clean open: a new log, then the flag in both header copies. */
+  #startLog(): void {
+    const { pager } = this;
+    if (pager.log.started) return;
+    const existed = this.#fs.exists(this.logPath);
+    this.#logFile = this.#fs.open(this.logPath, 'create');
+    const { header } = pager;
+    try {
+      pager.log.start(this.#logFile, header.generation + 1, header.replayPosition);
+      if (!existed) this.#fs.syncFolder(this.logPath);
+    } catch (cause) {
+      pager.log.stop(false);
+      this.#logFile.close();
+      throw pager.latch(cause);
+    }
+    pager.writeHeader({
+      ...header,
+      sequence: header.sequence + 1,
+      generation: pager.log.generation,
+      replayPosition: pager.log.segmentStart,
+      openForWriting: true,
+    });
+    this.counters.headerSyncs += 3;
+  }
+
+  /** Makes the log take a commit: ends the running checkpoint, starts another. */
+  #makeLogRoom(): void {
+    if (this.#checkpoint !== undefined) {
+      this.counters.stalls++;
+      this.#finishCheckpoint();
+    }
+    this.#beginCheckpoint();
+  }
+
+  /** Closes the open segment and starts a checkpoint of what it holds. */
+  #beginCheckpoint(): void {
+    const { log } = this.pager;
+    if (log.otherFree) log.switchSegment();
+    this.#startCheckpoint(true, log.generation, log.segmentStart);
+  }
+
+  #startCheckpoint(openForWriting: boolean, generation: number, replayPosition: number): void {
+    const goal = { openForWriting, generation, replayPosition, syncSlices: true };
+    this.#checkpoint = new Checkpoint(this.pager, goal, this.counters);
+    this.#credit = 0;
+  }
+
+  #stepCheckpoint(pages: number): void {
+    const checkpoint = this.#checkpoint!;
+    checkpoint.step(pages);
+    if (!checkpoint.done) return;
+    this.#checkpoint = undefined;
+    if (this.pager.log.started) this.pager.log.releaseSegment();
+  }
+
+  #finishCheckpoint(): void {
+    while (this.#checkpoint !== undefined) this.#stepCheckpoint(STEP_PAGES);
+  }
+
+  /** A commit earns the checkpoint credit in proportion to what it logged (rule 17). */
+  #pace(bytesLogged: number): void {
+    const { pager } = this;
+    try {
+      if (this.#checkpoint === undefined) {
+        const changedBytes = pager.recent.count * pager.pageBytes;
+        if (changedBytes <= this.ledger.budgetBytes >> 3 || !pager.log.otherFree) return;
+        this.#beginCheckpoint();
+        return;
+      }
+      const left = Math.max(1, pager.log.room);
+      this.#credit += (this.#checkpoint.remaining * bytesLogged) / left;
+      while (this.#checkpoint !== undefined && this.#credit >= PAGES_DUE) {
+        const pages = Math.min(STEP_PAGES, Math.floor(this.#credit));
+        this.#credit -= pages;
+        this.#stepCheckpoint(pages);
+      }
+    } catch (cause) {
+      this.#tolerate(cause);
+    }
+  }
+
+  /** A checkpoint that lacks space or memory waits for a better time; the commit stands. */
+  #tolerate(cause: unknown): void {
+    const { code } = cause as DatabaseError;
+    if (code !== 'storage.full' && code !== 'limit.memory') throw cause;
+  }
+
+  get checkpointRunning(): boolean {
+    return this.#checkpoint !== undefined;
+  }
+
+  /** Does a step of the running checkpoint in idle time; answers whether there is more to do. */
+  idle(): boolean {
+    if (this.#checkpoint === undefined || this.pager.failed !== undefined) return false;
+    try {
+      this.#stepCheckpoint(STEP_PAGES);
+    } catch (cause) {
+      this.#tolerate(cause);
+      return false;
+    }
+    return this.#checkpoint !== undefined;
+  }
+
+  /** Starts a checkpoint if there is something to write; answers whether one is running. */
+  startCheckpoint(): boolean {
+    this.refuseIfFailed();
+    if (this.#checkpoint === undefined && this.pager.recent.count > 0 && this.pager.log.started) {
+      this.#beginCheckpoint();
+    }
+    return this.#checkpoint !== undefined;
+  }
+
+  /** Makes every commit so far the file's newest checkpoint. */
+  checkpoint(): void {
+    this.#finishCheckpoint();
+    this.startCheckpoint();
+    this.#finishCheckpoint();
+  }
+
+  // ---- the end
+
+  /**
+   * Closes the file: a checkpoint, the flag cleared, the log cut to nothing. After a failure only
+   * the handles are closed, and the next open recovers.
+   */
+  close(): void {
+    if (this.#closed) return;
+    try {
+      if (this.pager.inTransaction) this.pager.rollback();
+      if (!this.readOnly && this.pager.failed === undefined) this.#closeCleanly();
+    } finally {
+      this.#closed = true;
+      this.#release();
+    }
+  }
+
+  #closeCleanly(): void {
+    const { pager } = this;
+    const { log } = pager;
+    this.#finishCheckpoint();
+    if (!log.started) return;
+    if (pager.recent.count > 0) {
+      this.#startCheckpoint(false, log.generation + 1, log.appended);
+      this.#finishCheckpoint();
+    } else {
+      pager.writeHeader({
+        ...pager.header,
+        sequence: pager.header.sequence + 1,
+        commit: pager.commit,
+        generation: log.generation + 1,
+        replayPosition: log.appended,
+        openForWriting: false,
+      });
+      this.counters.headerSyncs += 2;
+    }
+    log.stop(true);
+    this.#cutFile();
+  }
+
+  /** Takes free slots off the end of the file. */
+  #cutFile(): void {
+    const { slots, retired } = this.pager;
+    for (const slot of retired.items()) slots.drop(slot);
+    retired.clear();
+    const end = slots.usedEnd();
+    if (end < slots.count) this.#file.truncate(end * this.pager.pageBytes);
+  }
+
+  /** Leaves the file as a crash would: nothing is written, handles are closed. */
+  abandon(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#release();
+  }
+
+  #release(): void {
+    this.pager.dispose();
+    this.pager.log.dispose();
+    this.pager.file.dispose();
+    this.#logFile?.close();
+    this.#file.close();
+    this.#lock?.release();
+  }
+}
+
+function segmentBytesFor(memoryBytes: number): number {
+  const wanted = Math.min(SEGMENT_BYTES_MAX, memoryBytes / 4);
+  return Math.max(1, Math.floor(wanted / LOG_STEP_BYTES)) * LOG_STEP_BYTES;
+}
+
+function refuseBigEndian(): void {
+  if (new Uint8Array(new Uint32Array([1]).buffer)[0] === 1) return;
+  throw failure('usage.platform', 'this machine is big-endian, the format is little-endian');
+}
+
+/** Makes a new file whole under another name, then gives it its name. */
+function createIfAbsent(options: StorageOptions): void {
+  const { fs, path, layout, fileId } = options;
+  if (fs.exists(path)) return;
+  const temporary = `${path}-new`;
+  const file = fs.open(temporary, 'create');
+  try {
+    file.truncate(0);
+    const header: Header = {
+      fileId,
+      layout,
+      reservedBytes: 0,
+      sequence: 1,
+      commit: 0,
+      generation: 0,
+      replayPosition: 0,
+      nextPage: 1,
+      slotCount: headerSlots(layout.pageBytes),
+      openForWriting: false,
+      map: EMPTY_ROOT,
+      bitmap: EMPTY_ROOT,
+    };
+    const bytes = headerSlots(layout.pageBytes) * layout.pageBytes;
+    file.write(new Uint8Array(bytes), 0, bytes, 0);
+    writeHeaderCopy(file, header, 0);
+    writeHeaderCopy(file, header, 1);
+    file.sync();
+  } finally {
+    file.close();
+  }
+  if (!fs.exists(path)) fs.rename(temporary, path);
+  fs.syncFolder(path);
+}
+
+function refuseOtherLayout(options: StorageOptions, header: Header): void {
+  for (const [name, value] of Object.entries(options.named ?? {})) {
+    const inFile = header.layout[name as keyof FileLayout];
+    if (value === undefined || value === inFile) continue;
+    throw failure(
+      'usage.layout',
+      `${options.path} was made with ${name} ${inFile}, but ${value} was asked for`,
+      { detail: { path: options.path, setting: name, inFile, askedFor: value } },
+    );
+  }
+}
+
+function refuseUnrecovered(options: StorageOptions, header: Header): void {
+  const { fs, path } = options;
+  if (!header.openForWriting || options.lastCheckpoint === true) return;
+  if (fs.lockHolder(path) !== undefined) return;
+  throw failure('storage.recovery_needed', `${path} was not closed by its last writer`, {
+    detail: { path },
+  });
+}
+
+/** Writes header copies that are bad or old before anything else is (rule 21). */
+function mendCopies(file: File, header: Header, ordinals: readonly number[]): void {
+  if (ordinals.length === 0) return;
+  for (const ordinal of ordinals) writeHeaderCopy(file, header, ordinal);
+  assert(HEADER_BYTES <= 512, 'a header copy is one sector');
+  file.sync();
+}
