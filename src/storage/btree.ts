@@ -1,0 +1,199 @@
+/**
+ * A tree: ordered byte-string keys with values, in the pages of one structure.
+ *
+ * Two shapes: a b+tree keeps its entries in the leaves, a b-tree in inner nodes as well. The root
+ * keeps its PageId for ever, so whoever names a tree names it once. `order` caps the children of
+ * a node, and with that its entries: at most order-1 in any node, leaves included.
+ *
+ * A call that finds an entry leaves its place in fields (see btree-reader.ts), so that the hot
+ * path allocates nothing. Writing works in the view `WRITER` only; a write that throws before its
+ * first change leaves the tree as it was, one that throws later is undone by rolling back the
+ * transaction. One object serves one tree: it knows when its cursors must look again. Whoever
+ * rolls back calls `noteRollback`.
+ *
+ *   btree-node.ts      format of a node      btree-path.ts    search, steps between leaves
+ *   btree-edit.ts      changing a node       btree-split.ts   changing several
+ *   btree-write.ts     put, insert, delete   btree-cursor.ts  iteration
+ *   btree-range.ts     ranges, clear, drop   btree-check.ts   checks and statistics
+ *   bulk.ts            building bottom-up    overflow.ts      large values, long keys
+ */
+import { failure } from '../errors.ts';
+import {
+  KIND_LEAF,
+  KIND_WORD,
+  FLAG_ROOT,
+  Limits,
+  Node,
+  PREFIX_WORD,
+  ROOT_CLUSTER_BYTES_OFFSET,
+  ROOT_COUNT_OFFSET,
+  ROOT_HEADER_END,
+  ROOT_ORDER_OFFSET,
+} from './btree-node.ts';
+import { Path } from './btree-path.ts';
+import { EntryReader } from './btree-reader.ts';
+import { INSERTED, TreeWriter, type PutResult } from './btree-write.ts';
+import { Overflow } from './overflow.ts';
+import type { PageId, Pages, StructureId, View } from './pages.ts';
+
+export { EQUAL, INSERTED, UPDATED, type PutResult } from './btree-write.ts';
+
+/** The settings of one tree; fixed in the file. */
+export interface TreeLayout {
+  readonly kind: 'b+tree' | 'b-tree';
+  /** Most children of a node, 3 ≤ order ≤ 65535; `undefined`: what fits a page. */
+  readonly order?: number | undefined;
+  /** Unit for the tails of large values: a power of two, 256 to half a page; default 512. */
+  readonly clusterBytes?: number | undefined;
+}
+
+export const CLUSTER_BYTES_DEFAULT = 512;
+export const CLUSTER_BYTES_MIN = 256;
+
+export class Tree extends EntryReader {
+  readonly root: PageId;
+  readonly structure: StructureId;
+  readonly layout: TreeLayout;
+  readonly limits: Limits;
+  /** Bumped by every write: cursors of the writer look again when it moved. */
+  changes = 0;
+  readonly #path: Path;
+  #writer: TreeWriter | undefined;
+
+  /** Makes an empty tree in the open transaction; answers its root page. */
+  static create(pages: Pages, structure: StructureId, layout: TreeLayout): PageId {
+    checkLayout(layout, pages.pageBytes);
+    const buffer = pages.allocate(structure);
+    const node = new Node(pages).at(buffer);
+    const { words, word } = node;
+    words[word + KIND_WORD] = KIND_LEAF | FLAG_ROOT;
+    words[word + PREFIX_WORD] = ROOT_HEADER_END << 16;
+    const tree = layout.kind === 'b-tree' ? 2 : 1;
+    words[word + (ROOT_ORDER_OFFSET >> 2)] = (layout.order ?? 0) | (tree << 16);
+    words[word + (ROOT_CLUSTER_BYTES_OFFSET >> 2)] = layout.clusterBytes ?? CLUSTER_BYTES_DEFAULT;
+    pages.markFront(buffer, 16, ROOT_HEADER_END);
+    return pages.pageOf(buffer);
+  }
+
+  constructor(pages: Pages, root: PageId, structure: StructureId, layout: TreeLayout) {
+    checkLayout(layout, pages.pageBytes);
+    const clusterBytes = layout.clusterBytes ?? CLUSTER_BYTES_DEFAULT;
+    super(pages, new Overflow(pages, structure, root, clusterBytes));
+    this.root = root;
+    this.structure = structure;
+    this.layout = layout;
+    this.limits = new Limits(pages.usableBytes);
+    this.#path = this.newPath();
+    this.#writer = undefined;
+  }
+
+  /** Entries of the tree. */
+  count(view: View): number {
+    const pages = this.pages;
+    const buffer = pages.read(this.root, view);
+    const base = (buffer & pages.chunkMask) << pages.pageShift;
+    return pages.floats[buffer >> pages.chunkShift]![(base + ROOT_COUNT_OFFSET) >> 3]!;
+  }
+
+  /** Finds a key; its value is then in the fields until the next call. */
+  find(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
+    const path = this.#path;
+    if (!path.seek(view, key, keyLength)) return false;
+    this.locate(path.buffer, path.positions[path.depth]!, view);
+    return true;
+  }
+
+  /** Whether the tree has the key. */
+  has(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
+    return this.#path.seek(view, key, keyLength);
+  }
+
+  /** Finds the first entry; its key is in `key`, its value in the fields. */
+  first(view: View): boolean {
+    return this.#path.first(view) && this.#load(view);
+  }
+
+  /** Finds the last entry, as `first`. */
+  last(view: View): boolean {
+    return this.#path.last(view) && this.#load(view);
+  }
+
+  /**
+   * Puts an entry, whether the key exists or not; the value is `valueLength` bytes of `value` from
+   * `valueOffset` on. Answers INSERTED, UPDATED, or EQUAL if the same bytes were there already.
+   *
+   * @throws {ValueError} value.size for a key beyond 1 MiB or a value beyond 2 GiB - 1.
+   */
+  put(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): PutResult {
+    return this.writer.put(key, keyLength, value, valueOffset, valueLength, false);
+  }
+
+  /** Puts an entry with a new key; false, and nothing changed, if the key exists. */
+  insert(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    return this.writer.put(key, keyLength, value, valueOffset, valueLength, true) === INSERTED;
+  }
+
+  /** Removes an entry; false if there is none of that key. */
+  delete(key: Uint8Array, keyLength: number = key.length): boolean {
+    return this.writer.delete(key, keyLength);
+  }
+
+  /** Says that the transaction, or a part of it, was rolled back. */
+  noteRollback(): void {
+    this.changes++;
+    this.#writer?.forget();
+  }
+
+  /** What writes the tree; made at the first write. */
+  get writer(): TreeWriter {
+    return (this.#writer ??= new TreeWriter(this));
+  }
+
+  /** A path of its own, for a cursor or writer. */
+  newPath(): Path {
+    const isBTree = this.layout.kind === 'b-tree';
+    return new Path(this.pages, this.overflow, this.root, this.structure, isBTree);
+  }
+
+  #load(view: View): boolean {
+    const path = this.#path;
+    const i = path.positions[path.depth]!;
+    const { buffer } = path;
+    this.pages.pin(buffer);
+    try {
+      this.readKey(buffer, i, view);
+    } finally {
+      this.pages.unpin(buffer);
+    }
+    // The same page again: reading the tail of a long key may have taken the buffer.
+    this.locate(this.pages.read(path.nodes[path.depth]! as PageId, view), i, view);
+    return true;
+  }
+}
+
+/** Refuses a layout that no tree can have. */
+export function checkLayout(layout: TreeLayout, pageBytes: number): void {
+  const { order, clusterBytes = CLUSTER_BYTES_DEFAULT } = layout;
+  if (order !== undefined && !(Number.isInteger(order) && order >= 3 && order <= 0xffff)) {
+    throw failure('usage.layout', `order ${order} is not a whole number from 3 to 65535`);
+  }
+  const isPower = (clusterBytes & (clusterBytes - 1)) === 0;
+  if (!isPower || clusterBytes < CLUSTER_BYTES_MIN || clusterBytes > pageBytes / 2) {
+    throw failure(
+      'usage.layout',
+      `clusterBytes ${clusterBytes} is not a power of two from ${CLUSTER_BYTES_MIN} to half a page`,
+    );
+  }
+}
