@@ -23,7 +23,14 @@
  * is the one without its sign, turned over. Where integers are denser than floats, from 2^53 to
  * 2^63, the float is the next one below or equal, and two bytes tell how much is missing.
  */
-import { hexOf, MALFORMED, readUtf8, writeUtf8, type ByteWriter } from '../base/bytes.ts';
+import {
+  hexOf,
+  MALFORMED,
+  readUtf8,
+  skipVarint,
+  writeUtf8,
+  type ByteWriter,
+} from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import { VALUE_DEPTH_MAX } from '../limits.ts';
 import type { Collation } from './collation.ts';
@@ -38,6 +45,7 @@ import {
   ZonedTime,
   type Integer,
 } from './temporal.ts';
+import { D_ASCII, D_SHORT_TEXT, D_TEXT, readPayload, skipPayload } from './value-codec.ts';
 import {
   averageNanoseconds,
   instantOf,
@@ -167,12 +175,44 @@ function appendCollated(writer: ByteWriter, text: string, collation: Collation):
   appendStuffed(writer, stand);
 }
 
+/**
+ * Appends a value as a record stores it (value-codec.ts): text goes from bytes to bytes, without
+ * a string in between.
+ */
+export function appendStoredPart(
+  writer: ByteWriter,
+  bytes: Uint8Array,
+  offset: number,
+  end: number,
+  descriptor: number,
+  collation: Collation,
+): void {
+  const isText = descriptor >= D_SHORT_TEXT || descriptor === D_TEXT || descriptor === D_ASCII;
+  if (!isText || collation.fold !== undefined) {
+    appendPart(writer, readPayload(bytes, offset, end, descriptor), collation);
+    return;
+  }
+  const to = skipPayload(bytes, offset, end, descriptor);
+  const from = descriptor >= D_SHORT_TEXT ? offset : skipVarint(bytes, offset);
+  writer.byte(TAG_TEXT);
+  appendStuffedRange(writer, bytes, from, to);
+}
+
 /** Appends bytes with 00 and 01 escaped, and the terminator. */
 function appendStuffed(writer: ByteWriter, source: Uint8Array): void {
-  writer.reserve(2 * source.length + 1);
+  appendStuffedRange(writer, source, 0, source.length);
+}
+
+function appendStuffedRange(
+  writer: ByteWriter,
+  source: Uint8Array,
+  from: number,
+  to: number,
+): void {
+  writer.reserve(2 * (to - from) + 1);
   const bytes = writer.bytes;
   let offset = writer.length;
-  for (let i = 0; i < source.length; i++) {
+  for (let i = from; i < to; i++) {
     const byte = source[i]!;
     if (byte <= 1) {
       bytes[offset++] = 0x01;

@@ -20,7 +20,8 @@ import type { ByteWriter } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import { KEY_BYTES_MAX } from '../limits.ts';
 import type { Collation } from './collation.ts';
-import { appendPart, PartReader, TAG_NULL } from './key-parts.ts';
+import { appendPart, appendStoredPart, PartReader, TAG_NULL } from './key-parts.ts';
+import type { RecordReader } from './record.ts';
 import type { Integer } from './temporal.ts';
 import type { Value } from './value.ts';
 
@@ -59,6 +60,15 @@ export class KeyCodec {
     const part = this.parts[ordinal]!;
     const start = into.length;
     appendPart(into, value, part.collation);
+    if (part.descending) invert(into.bytes, start, into.length);
+  }
+
+  /** Appends one part that a record reader has located. */
+  appendStored(ordinal: number, reader: RecordReader, into: ByteWriter): void {
+    const part = this.parts[ordinal]!;
+    const start = into.length;
+    const { bytes, offset, end, descriptor } = reader;
+    appendStoredPart(into, bytes, offset, end, descriptor, part.collation);
     if (part.descending) invert(into.bytes, start, into.length);
   }
 

@@ -324,6 +324,9 @@ export class RecordReader {
   #descriptors: number;
   slotCount: number;
   #hasPairs: boolean;
+  /** Descriptor and payload that `locate` came to. */
+  descriptor: number;
+  offset: number;
   /** The next slot that the walk comes to, and where its payload begins. */
   #slot: number;
   #offset: number;
@@ -336,6 +339,8 @@ export class RecordReader {
     this.#descriptors = 0;
     this.slotCount = 0;
     this.#hasPairs = false;
+    this.descriptor = 0;
+    this.offset = 0;
     this.#slot = 0;
     this.#offset = 0;
   }
@@ -372,6 +377,42 @@ export class RecordReader {
     if (slot < 0) return KIND.int;
     if (slot >= this.slotCount) return undefined;
     return kindOfDescriptor(this.#bytes[this.#descriptors + slot]!);
+  }
+
+  /**
+   * Goes to the bytes of a slot: then `descriptor`, `offset` and `end` tell of its payload. Answers
+   * false where the record has no such slot and the field its initial value.
+   */
+  locate(slot: number): boolean {
+    if (slot >= this.slotCount) return false;
+    this.#walkTo(slot);
+    this.descriptor = this.#bytes[this.#descriptors + slot]!;
+    this.offset = this.#offset;
+    return true;
+  }
+
+  /** Goes to the bytes of an undeclared field, as `locate`. */
+  locateNumber(wanted: number): boolean {
+    let found = false;
+    this.forEachPair((number, bytes, from) => {
+      if (number !== wanted) return;
+      found = true;
+      this.descriptor = bytes[from]!;
+      this.offset = from + 1;
+    });
+    return found;
+  }
+
+  get bytes(): Uint8Array {
+    return this.#bytes;
+  }
+
+  get end(): number {
+    return this.#to;
+  }
+
+  get id(): Integer {
+    return this.#id;
   }
 
   /** The value of a field by name, declared or not; `undefined` if the record has none. */

@@ -12,7 +12,6 @@
 import type { Batch, RecordId } from './batch.ts';
 import type { RecordFields, RecordInput } from './record.ts';
 import type { SchemaChange, CollectionDefinition, IndexDefinition } from './schema.ts';
-import type { Integer } from './temporal.ts';
 import type { Value } from './value.ts';
 
 /** Nothing yet: call again when `ready` is settled. */
@@ -25,8 +24,12 @@ export function isPending<T>(answer: T | Pending): answer is Pending {
   return typeof answer === 'object' && answer !== null && (answer as Pending).pending === true;
 }
 
-/** What a request sees: the open transaction, the newest commit, or the snapshot of a commit. */
-export type SourceView = 'transaction' | 'latest' | number;
+/** What a request sees: `TRANSACTION`, `LATEST`, or the commit id of an open snapshot. */
+export type SourceView = number;
+/** The newest commit. */
+export const LATEST: SourceView = 2 ** 53;
+/** What the open transaction has changed, over the newest commit. */
+export const TRANSACTION: SourceView = 2 ** 54;
 
 /**
  * A half-open interval of keys, given by values of the first parts of a key: all of them or fewer.
@@ -149,48 +152,88 @@ export interface SchemaView {
 }
 
 /**
- * One record at a time. A handle is opened once for a collection and lives as long as the database;
- * it follows schema changes by itself.
+ * One record at a time. Handles are opened once and live as long as the database; they follow
+ * schema changes by themselves.
  *
- * @throws {SchemaError} schema.unknown_collection from every method once the collection is gone.
+ * @throws {SchemaError} schema.unknown_collection from any call when the collection is gone.
  */
 export interface PointAccess {
-  open(collection: string): PointCollection;
+  collection(name: string): PointCollection;
+  bucket(name: string): PointBucket;
 }
 
 /** Single records of one collection. Writes need an open transaction. */
 export interface PointCollection {
   readonly name: string;
+  /** The definition as of a view. */
+  definition(view: SourceView): CollectionDefinition;
   /** The record, `undefined` if there is none. */
   get(id: RecordId, view: SourceView): RecordFields | undefined;
-  /** The record whose key is these values; for a collection organised by key, or by integer. */
+  /** The record whose key has these values, `undefined` if there is none. */
   getByKey(key: readonly Value[], view: SourceView): RecordFields | undefined;
   has(id: RecordId, view: SourceView): boolean;
-  /** Some fields into `into`, in the order of `ordinals`; answers whether there is the record. */
+  /**
+   * Some declared fields into `into`, by their positions in the definition; answers whether there
+   * is the record.
+   */
   getFields(id: RecordId, ordinals: readonly number[], into: Value[], view: SourceView): boolean;
+  count(view: SourceView): number;
+  /** Writes regardless; answers the record's id. */
   put(record: RecordInput): RecordId;
   /** @throws {ConstraintError} constraint.unique when the key exists. */
   insert(record: RecordInput): RecordId;
-  /** Changes some fields; answers whether there was the record. */
+  /** Changes some fields; answers whether there is the record. */
   update(id: RecordId, fields: RecordInput): boolean;
   delete(id: RecordId): boolean;
-  /** The index of a name, for repeated use. */
+  /** An index by name. */
   index(name: string): PointIndex;
+  /** The record id of a key's values: how collections organised by key name their records. */
+  idOf(key: readonly Value[]): RecordId;
 }
 
 export interface PointIndex {
-  readonly definition: IndexDefinition;
-  /** The one record of a unique key, `undefined` if there is none. */
-  get(key: Value, view: SourceView): RecordFields | undefined;
+  readonly name: string;
+  /** The record with the value as its key, the one of least id if several have it. */
+  get(value: Value, view: SourceView): RecordFields | undefined;
   /** The same for a key of several parts. */
-  getByParts(key: readonly Value[], view: SourceView): RecordFields | undefined;
-  /** The records of a key, in the order of their ids. */
-  getAll(key: Value, view: SourceView): RecordFields[];
-  /** Writes the ids of a key's records to `into` from 0 on; answers how many there are. */
-  ids(key: readonly Value[], into: RecordId[], view: SourceView): number;
+  getByParts(values: readonly Value[], view: SourceView): RecordFields | undefined;
+  /** All records with the value as their key, in the order of their ids. */
+  getAll(value: Value, view: SourceView): RecordFields[];
+  /** Writes the ids of the records of a key to `into` from 0 on; answers how many there are. */
+  ids(values: readonly Value[], into: RecordId[], view: SourceView): number;
 }
 
-/** The integer of a record id that must be one. */
-export function integerId(id: RecordId): Integer | undefined {
-  return id instanceof Uint8Array ? undefined : id;
+/** Single entries of one key-value bucket. Writes need an open transaction. */
+export interface PointBucket {
+  readonly name: string;
+  /** The value, the caller's own; `undefined` if there is none. */
+  get(key: Value, view: SourceView): Value | undefined;
+  has(key: Value, view: SourceView): boolean;
+  /**
+   * Calls with the stored bytes of the value, lent until the call returns; answers what it answers,
+   * `undefined` if there is no such key.
+   */
+  view<T>(key: Value, use: (bytes: Uint8Array) => T, view: SourceView): T | undefined;
+  /** Answers whether anything changed: an equal value is not written again. */
+  put(key: Value, value: Value): boolean;
+  /** @throws {ConstraintError} constraint.unique when the key exists. */
+  insert(key: Value, value: Value): void;
+  delete(key: Value): boolean;
+  count(view: SourceView): number;
+  /** Deletes the keys of a range; answers how many there were. */
+  deleteRange(range: KeyRange): number;
+  /** Entries of a range in order, or the other way. */
+  range(range: KeyRange, reverse: boolean, view: SourceView): BucketCursor;
+}
+
+/** Entries of a bucket, one after the other. */
+export interface BucketCursor {
+  /** Goes to the next entry; answers false at the end. */
+  next(): boolean;
+  key(): Value;
+  /** The value, the caller's own. */
+  value(): Value;
+  /** The stored bytes of the value, lent until the next call. */
+  valueBytes(): Uint8Array;
+  close(): void;
 }
