@@ -83,6 +83,10 @@ describe('FaultFileSystem contents', () => {
         mayHappen(disk, (after) => sectorsOf(after).join() === outcome),
         outcome,
       ).toBe(true);
+    expect(
+      mayHappen(disk, (after) => sectorsOf(after).includes(-1)),
+      'garbage',
+    ).toBe(true);
   });
 
   test('crash may keep a later write and lose an earlier one to another sector', () => {

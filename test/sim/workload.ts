@@ -1,0 +1,367 @@
+/**
+ * Random work on a system and, step by step, on the model beside it: transactions at all levels,
+ * schema changes, snapshots held open, checkpoints, compaction and backup in slices. Every read is
+ * compared at once; a difference is a `Mismatch`.
+ */
+import { copyOf, difference, isSame, readState, show, type Model, type State } from './model.ts';
+import type { Random } from '../../src/base/random.ts';
+import { DatabaseError } from '../../src/errors.ts';
+import type { FaultFileSystem } from '../faults/fault-file.ts';
+import type { Report } from './report.ts';
+import type {
+  Level,
+  System,
+  SystemFactory,
+  SystemOptions,
+  SystemReads,
+  SystemRecord,
+  SystemSnapshot,
+} from './system.ts';
+
+/** The system showed something that the model does not allow. */
+export class Mismatch extends Error {}
+
+const COLLECTION_NAMES = ['alpha', 'beta', 'gamma', 'delta', '__proto__'];
+const SNAPSHOTS_MAX = 4;
+const LARGE_TRANSACTION_PUTS_MAX = 3000;
+/** Above it a large transaction begins by dropping the largest collection. */
+const RECORDS_MAX = 1500;
+const MARKS = 12;
+
+/** Bodies are pieces of one pool of random bytes: cheap to make, and told apart by content. */
+const POOL_BYTES = 2 ** 20;
+
+interface OpenSnapshot {
+  readonly snapshot: SystemSnapshot;
+  readonly state: State;
+}
+
+interface Backup {
+  readonly target: string;
+  readonly state: State;
+}
+
+export interface WorkloadContext {
+  readonly random: Random;
+  readonly model: Model;
+  readonly report: Report;
+  readonly factory: SystemFactory;
+  readonly options: SystemOptions;
+  readonly trace: (text: string) => void;
+}
+
+export class Workload {
+  readonly #context: WorkloadContext;
+  readonly #random: Random;
+  readonly #model: Model;
+  readonly #pool = new Uint8Array(POOL_BYTES);
+  readonly #keyCount: number;
+  readonly #bodyBytesTypical: number;
+  #system!: System;
+  #disk!: FaultFileSystem;
+  #snapshots: OpenSnapshot[] = [];
+  #backup: Backup | undefined;
+  #backupCount = 0;
+
+  constructor(context: WorkloadContext) {
+    this.#context = context;
+    this.#random = context.random;
+    this.#model = context.model;
+    this.#random.fill(this.#pool);
+    this.#keyCount = this.#random.pick([20, 200, 1000]);
+    this.#bodyBytesTypical = this.#random.pick([10, 100, 400]);
+  }
+
+  get snapshotCount(): number {
+    return this.#snapshots.length;
+  }
+
+  /** Works on a system that was opened; what the one before held open is forgotten. */
+  attach(system: System, disk: FaultFileSystem): void {
+    this.#system = system;
+    this.#disk = disk;
+    this.#snapshots = [];
+    this.#backup = undefined;
+  }
+
+  /** Does one random thing. */
+  act(): void {
+    const choice = this.#random.below(100);
+    if (choice < 50) this.transaction(this.#random.between(1, 12));
+    else if (choice < 54) this.openSnapshot();
+    else if (choice < 62) this.#readSnapshot();
+    else if (choice < 65) this.#closeSnapshot();
+    else if (choice < 74) this.checkpointStep();
+    else if (choice < 76) this.#compactStep();
+    else if (choice < 81) this.#backupStep();
+    else if (choice < 93) this.#compareGets(this.#system, this.#model.seen);
+    else if (choice < 95) this.#compareAll(this.#system, this.#model.seen);
+    else if (choice < 96) this.check();
+    else if (choice < 98) this.#synced();
+    else this.#elapse();
+  }
+
+  checkpointStep(): boolean {
+    this.#context.trace('checkpoint step');
+    return this.#system.checkpointStep();
+  }
+
+  /** Opens a snapshot, if there are not too many. */
+  openSnapshot(): void {
+    if (this.#snapshots.length >= SNAPSHOTS_MAX) return;
+    this.#context.trace('open snapshot');
+    // The model makes a new head for each commit and leaves the old one alone.
+    this.#snapshots.push({ snapshot: this.#system.snapshot(), state: this.#model.head });
+  }
+
+  check(): void {
+    this.#context.trace('check');
+    const faults = this.#system.check();
+    if (faults.length > 0) throw new Mismatch(`check: ${faults.slice(0, 3).join('; ')}`);
+  }
+
+  /** Closes what is open and the system; everything is durable then. */
+  close(): void {
+    while (this.#snapshots.length > 0) this.#closeSnapshot();
+    this.#context.trace('close');
+    this.#system.close();
+    this.#model.synced();
+  }
+
+  /** A transaction of so many changes, committed at a random level or rolled back. */
+  transaction(changes: number): void {
+    this.#inTransaction(() => {
+      for (let i = 0; i < changes; i++) this.#change();
+    });
+  }
+
+  /** A transaction that goes on until pages spill, or a limit; what follows is up to the caller. */
+  spill(afterSpill: () => void): void {
+    this.#inTransaction(() => {
+      this.#dropIfLarge();
+      const name = this.#someCollection();
+      for (let i = 0; i < LARGE_TRANSACTION_PUTS_MAX && !this.#system.hasSpilled(); i++)
+        this.#put(name, this.#random.below(LARGE_TRANSACTION_PUTS_MAX), 1000);
+      afterSpill();
+      for (let i = 0; i < 20; i++) this.#change();
+    });
+  }
+
+  #inTransaction(work: () => void): void {
+    this.#context.trace('begin');
+    this.#system.begin();
+    this.#model.begin();
+    try {
+      work();
+    } catch (error) {
+      if (!isLimit(error)) throw error;
+      this.rollbackIfOpen();
+      return;
+    }
+    if (this.#random.chance(0.1)) this.#rollback();
+    else this.#commit(this.#random.pick(['full', 'full', 'group', 'buffered', 'none']));
+  }
+
+  #commit(level: Level): void {
+    this.#context.trace(`commit ${level}`);
+    this.#model.committing(level);
+    try {
+      this.#system.commit(level);
+    } catch (error) {
+      if (!isLimit(error)) throw error;
+      this.#model.rollback();
+      return;
+    }
+    this.#model.committed();
+    this.#context.report.commits++;
+  }
+
+  /** After a failure that the system goes on from: takes back what is still open. */
+  rollbackIfOpen(): void {
+    this.#model.rollback();
+    if (this.#system.inTransaction) this.#system.rollback();
+  }
+
+  #rollback(): void {
+    this.#context.trace('rollback');
+    this.#system.rollback();
+    this.#model.rollback();
+  }
+
+  /** One thing inside a transaction. */
+  #change(): void {
+    const choice = this.#random.below(100);
+    const name = this.#someCollection();
+    if (choice < 60) this.#put(name, this.#someKey(), this.#bodyBytesTypical);
+    else if (choice < 80) this.#delete(name);
+    else if (choice < 84) this.#schemaChange();
+    else if (choice < 88) this.#savepoint();
+    else if (choice < 91) this.#rollbackToSavepoint();
+    else if (choice < 96) this.#compareGets(this.#system, this.#model.seen);
+    else if (choice < 97) this.#compareAll(this.#system, this.#model.seen);
+    else if (choice < 98) this.#readSnapshot();
+    else this.checkpointStep();
+  }
+
+  #put(collection: string, key: number, bytesTypical: number): void {
+    const record = this.#someRecord(bytesTypical);
+    this.#context.trace(`put ${collection} ${key}: ${show(record)}`);
+    this.#system.put(collection, key, record);
+    this.#model.change({ kind: 'put', collection, key, record });
+  }
+
+  #delete(collection: string): void {
+    const key = this.#someKey();
+    this.#context.trace(`delete ${collection} ${key}`);
+    this.#system.delete(collection, key);
+    this.#model.change({ kind: 'delete', collection, key });
+  }
+
+  #savepoint(): void {
+    this.#context.trace('savepoint');
+    this.#model.savepoint();
+    const number = this.#system.savepoint();
+    if (number !== this.#model.savepointCount) throw new Mismatch(`savepoint is number ${number}`);
+  }
+
+  #rollbackToSavepoint(): void {
+    if (this.#model.savepointCount === 0) return;
+    const savepoint = this.#random.between(1, this.#model.savepointCount);
+    this.#context.trace(`rollback to savepoint ${savepoint}`);
+    this.#system.rollbackTo(savepoint);
+    this.#model.rollbackTo(savepoint);
+    // The first collection is made in a transaction and may just have been taken back.
+    if (this.#model.seen.size === 0) this.#createCollection();
+  }
+
+  #schemaChange(): void {
+    const name = this.#random.pick([...this.#model.seen.keys()]);
+    const choice = this.#random.below(10);
+    if (choice < 4) this.#createCollection();
+    else if (choice < 5 && this.#model.seen.size > 1) this.#dropCollection(name);
+    else this.#changeIndex(name);
+  }
+
+  /** Keeps the database small, so that a life is short, and frees many pages at once. */
+  #dropIfLarge(): void {
+    const bySize = [...this.#model.seen].sort(([, a], [, b]) => b.records.size - a.records.size);
+    const largest = bySize[0];
+    if (largest === undefined || largest[1].records.size < RECORDS_MAX) return;
+    this.#dropCollection(largest[0]);
+  }
+
+  #dropCollection(collection: string): void {
+    this.#context.trace(`drop collection ${collection}`);
+    this.#system.dropCollection(collection);
+    this.#model.change({ kind: 'dropCollection', collection });
+  }
+
+  #createCollection(): void {
+    const name = COLLECTION_NAMES.find((each) => !this.#model.seen.has(each));
+    if (name === undefined) return;
+    const kind = this.#random.pick(['integer', 'key'] as const);
+    this.#context.trace(`create collection ${name}, ${kind}`);
+    this.#system.createCollection(name, kind);
+    this.#model.change({ kind: 'createCollection', collection: name, of: kind });
+  }
+
+  #changeIndex(collection: string): void {
+    const indexed = !this.#model.seen.get(collection)!.indexed;
+    this.#context.trace(`${indexed ? 'create' : 'drop'} index of ${collection}`);
+    if (indexed) this.#system.createIndex(collection);
+    else this.#system.dropIndex(collection);
+    this.#model.change({ kind: 'index', collection, indexed });
+  }
+
+  /** A collection of the open transaction; makes one if there is none. */
+  #someCollection(): string {
+    if (this.#model.seen.size === 0) this.#createCollection();
+    return this.#random.pick([...this.#model.seen.keys()]);
+  }
+
+  #someKey(): number {
+    return this.#random.below(this.#keyCount) - (this.#keyCount >> 2);
+  }
+
+  #someRecord(bytesTypical: number): SystemRecord {
+    const odds = this.#random.below(100);
+    let length = this.#random.below(2 * bytesTypical);
+    if (odds < 4) length = this.#random.below(4 * this.#context.options.pageBytes);
+    if (odds === 0) length = this.#random.below(POOL_BYTES / 8);
+    const start = this.#random.below(POOL_BYTES - length);
+    const mark = this.#random.below(MARKS);
+    return { mark, body: this.#pool.subarray(start, start + length) };
+  }
+
+  #readSnapshot(): void {
+    if (this.#snapshots.length === 0) return;
+    const { snapshot, state } = this.#random.pick(this.#snapshots);
+    if (this.#random.chance(0.8)) this.#compareGets(snapshot, state);
+    else this.#compareAll(snapshot, state);
+  }
+
+  #closeSnapshot(): void {
+    if (this.#snapshots.length === 0) return;
+    this.#context.trace('close snapshot');
+    const [open] = this.#snapshots.splice(this.#random.below(this.#snapshots.length), 1);
+    open!.snapshot.close();
+  }
+
+  #compareGets(reads: SystemReads, state: State): void {
+    if (state.size === 0) return;
+    const name = this.#random.pick([...state.keys()]);
+    for (let i = 0; i < 4; i++) {
+      const key = this.#someKey();
+      const [found, expected] = [reads.get(name, key), state.get(name)!.records.get(key)];
+      if (!isSame(found, expected))
+        throw new Mismatch(`get ${name} ${key}: ${show(found)}, expected ${show(expected)}`);
+    }
+  }
+
+  #compareAll(reads: SystemReads, state: State): void {
+    this.#context.trace('scan everything');
+    const found = readState(reads);
+    const fault = typeof found === 'string' ? found : difference(state, found);
+    if (fault !== undefined) throw new Mismatch(fault);
+  }
+
+  #compactStep(): void {
+    this.#context.trace('compact step');
+    this.#system.compactStep();
+  }
+
+  #backupStep(): void {
+    if (this.#backup === undefined) {
+      for (const path of this.#disk.paths()) if (path.includes('-backup-')) this.#disk.remove(path);
+      const target = `/sim/database-backup-${++this.#backupCount}`;
+      this.#backup = { target, state: copyOf(this.#model.head) };
+    }
+    this.#context.trace(`backup step to ${this.#backup.target}`);
+    if (!this.#system.backupStep(this.#backup.target)) return;
+    const { target, state } = this.#backup;
+    this.#backup = undefined;
+    const copy = this.#context.factory.open(this.#disk, target, this.#context.options);
+    this.#compareAll(copy, state);
+    copy.close();
+    this.#context.report.backups++;
+  }
+
+  #synced(): void {
+    this.#context.trace('synced');
+    this.#system.synced();
+    this.#model.synced();
+  }
+
+  #elapse(): void {
+    this.#context.trace('elapse');
+    this.#system.elapse();
+    this.#model.elapsed();
+  }
+}
+
+/** A transaction may be too large for the budget or the log: it is rolled back, no more. */
+function isLimit(error: unknown): boolean {
+  return (
+    error instanceof DatabaseError && (error.code === 'limit.memory' || error.code === 'limit.log')
+  );
+}
