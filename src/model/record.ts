@@ -15,7 +15,7 @@
  * `RecordCodec` is the generic form; `record-program.ts` generates a decoder and an encoder for one
  * definition, which answer the same.
  */
-import { MALFORMED, readVarint, skipVarint, type ByteWriter } from '../base/bytes.ts';
+import { compareBytes, MALFORMED, readVarint, skipVarint, type ByteWriter } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import {
   accept,
@@ -364,7 +364,10 @@ export class RecordReader {
   /** The value of a declared field, by its position in the definition. */
   get(ordinal: number): Value {
     const slot = this.#codec.slotOfField[ordinal]!;
-    if (slot < 0) return this.#id;
+    return slot < 0 ? this.#id : this.getSlot(slot);
+  }
+
+  getSlot(slot: number): Value {
     if (slot >= this.slotCount) return this.#codec.slots[slot]!.initial;
     this.#walkTo(slot);
     const descriptor = this.#bytes[this.#descriptors + slot]!;
@@ -401,6 +404,14 @@ export class RecordReader {
       this.offset = from + 1;
     });
     return found;
+  }
+
+  /** Whether the located payload is the same, byte for byte, as the other's. */
+  sameLocated(other: RecordReader): boolean {
+    if (this.descriptor !== other.descriptor) return false;
+    const to = skipPayload(this.#bytes, this.offset, this.#to, this.descriptor);
+    const otherTo = skipPayload(other.#bytes, other.offset, other.#to, other.descriptor);
+    return compareBytes(this.#bytes, this.offset, to, other.#bytes, other.offset, otherTo) === 0;
   }
 
   get bytes(): Uint8Array {

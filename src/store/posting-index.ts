@@ -1,0 +1,223 @@
+/**
+ * An index whose entries are postings of integer ids (`posting.ts` has their format).
+ *
+ * A lookup of a key with one record, or few, is one descent to its head. Further blocks lie behind
+ * the head under longer keys, so all ids of a key are one range of the tree.
+ */
+import { assert } from '../base/assert.ts';
+import { ByteWriter } from '../base/bytes.ts';
+import { failure } from '../errors.ts';
+import type { RecordId } from '../model/batch.ts';
+import { ID_BYTES, writeIdKey } from '../model/key.ts';
+import type { Integer } from '../model/temporal.ts';
+import { Cursor } from '../storage/btree-cursor.ts';
+import type { EntryReader } from '../storage/btree-reader.ts';
+import { WRITER, type View } from '../storage/pages.ts';
+import { CollectionIndex, STRICT, type KeyState } from './collection-index.ts';
+import {
+  BLOCK_BYTES_MAX,
+  isContinued,
+  markContinued,
+  PostingWalk,
+  splitBlock,
+  writeSingle,
+  writeWith,
+  writeWithout,
+} from './posting.ts';
+
+const block = new ByteWriter(1024);
+const second = new ByteWriter(1024);
+const blockKey = new ByteWriter(256);
+/** Key and value of the entry that a cursor came to last. */
+const entry = new ByteWriter(256);
+const found = new ByteWriter(1024);
+const walk = new PostingWalk();
+
+export class PostingIndex extends CollectionIndex {
+  override hasKey(key: ByteWriter): boolean {
+    return this.tree.has(WRITER, key.bytes, key.length);
+  }
+
+  protected override add(key: ByteWriter, id: RecordId, state: KeyState): void {
+    const { tree } = this;
+    if (state === STRICT) {
+      writeSingle(block, id as Integer);
+      const isNew = tree.insert(key.bytes, key.length, block.bytes, 0, block.length);
+      assert(isNew, 'a unique key is free when its record is written');
+      return;
+    }
+    if (!tree.find(WRITER, key.bytes, key.length)) {
+      writeSingle(block, id as Integer);
+      tree.insert(key.bytes, key.length, block.bytes, 0, block.length);
+      return;
+    }
+    if (this.#isContinuedAt(tree)) {
+      this.#findBlock(key, id as Integer);
+      if (writeWith(found.bytes, 0, found.length, id as Integer, block)) this.#putAdded(key, entry);
+      return;
+    }
+    const from = tree.valueOffset;
+    if (writeWith(tree.bytes, from, from + tree.valueBytes, id as Integer, block))
+      this.#putAdded(key, key);
+  }
+
+  #isContinuedAt(at: EntryReader): boolean {
+    if (at.isOverflow) throw failure('corrupt.record', 'a posting lies in overflow');
+    return isContinued(at.bytes, at.valueOffset, at.valueOffset + at.valueBytes);
+  }
+
+  /** Writes `block`, to which an id was added, back to its entry; splits it when it is long. */
+  #putAdded(key: ByteWriter, entry: ByteWriter): void {
+    if (block.length <= BLOCK_BYTES_MAX) return this.#putBlock(entry, block);
+    const isHead = entry.length === key.length;
+    const first = splitBlock(block, second);
+    if (isHead) markContinued(block);
+    this.#putBlock(entry, block);
+    this.#blockKeyOf(key, first);
+    this.#putBlock(blockKey, second);
+  }
+
+  #putBlock(entry: ByteWriter, value: ByteWriter): void {
+    this.tree.put(entry.bytes, entry.length, value.bytes, 0, value.length);
+  }
+
+  #blockKeyOf(key: ByteWriter, id: Integer): void {
+    blockKey.length = 0;
+    blockKey.append(key.bytes, 0, key.length);
+    blockKey.reserve(ID_BYTES);
+    writeIdKey(blockKey.bytes, blockKey.length, id);
+    blockKey.length += ID_BYTES;
+  }
+
+  /** Finds the block, of several, in which an id is or would be: its entry's key and its bytes. */
+  #findBlock(key: ByteWriter, id: Integer): void {
+    this.#blockKeyOf(key, id);
+    const cursor = new Cursor(this.tree, WRITER);
+    try {
+      const found = cursor.seek(blockKey.bytes, blockKey.length, true, true);
+      if (!found || !hasPrefix(cursor, key)) throw this.#missing(id);
+      take(cursor);
+    } finally {
+      cursor.close();
+    }
+  }
+
+  protected override remove(key: ByteWriter, id: RecordId, _state: KeyState): void {
+    const { tree } = this;
+    if (!tree.find(WRITER, key.bytes, key.length)) throw this.#missing(id);
+    if (this.#isContinuedAt(tree)) return this.#removeFurther(key, id as Integer);
+    const from = tree.valueOffset;
+    if (!writeWithout(tree.bytes, from, from + tree.valueBytes, id as Integer, block))
+      throw this.#missing(id);
+    if (block.length === 0) tree.delete(key.bytes, key.length);
+    else this.#putBlock(key, block);
+  }
+
+  #missing(id: RecordId): Error {
+    const { name, collection } = this.definition;
+    return failure('corrupt.record', `index ${name} of ${collection} misses record ${String(id)}`);
+  }
+
+  #removeFurther(key: ByteWriter, id: Integer): void {
+    this.#findBlock(key, id);
+    if (!writeWithout(found.bytes, 0, found.length, id, block)) throw this.#missing(id);
+    const isHead = entry.length === key.length;
+    // A head that is emptied keeps its mark, one byte.
+    if (block.length > (isHead ? 1 : 0)) return this.#putBlock(entry, block);
+    if (isHead) {
+      if (!this.#takeNext(key)) throw this.#missing(id);
+      block.length = 0;
+      block.append(found.bytes, 0, found.length);
+      this.tree.delete(entry.bytes, entry.length);
+    } else {
+      this.tree.delete(entry.bytes, entry.length);
+      this.#takeHead(key);
+    }
+    if (this.#takeNext(key)) markContinued(block);
+    this.#putBlock(key, block);
+  }
+
+  /** Copies the head of a key, without its mark, to `block`. */
+  #takeHead(key: ByteWriter): void {
+    const { tree } = this;
+    if (!tree.find(WRITER, key.bytes, key.length)) throw this.#missing(-1);
+    block.length = 0;
+    block.append(tree.bytes, tree.valueOffset, tree.valueOffset + tree.valueBytes - 1);
+  }
+
+  /** Finds the block behind the head of a key; answers whether there is one. */
+  #takeNext(key: ByteWriter): boolean {
+    const cursor = new Cursor(this.tree, WRITER);
+    try {
+      if (!cursor.seek(key.bytes, key.length, false) || !hasPrefix(cursor, key)) return false;
+      take(cursor);
+      return true;
+    } finally {
+      cursor.close();
+    }
+  }
+
+  override firstId(view: View): RecordId | undefined {
+    const { tree, probe } = this;
+    if (!tree.find(view, probe.bytes, probe.length)) return undefined;
+    walk.open(tree.bytes, tree.valueOffset, tree.valueOffset + tree.valueBytes);
+    walk.next();
+    return walk.id;
+  }
+
+  override collectIds(view: View, into: RecordId[]): number {
+    const { tree, probe } = this;
+    if (!tree.find(view, probe.bytes, probe.length)) return 0;
+    if (!this.#isContinuedAt(tree)) return collect(tree, into, 0);
+    const cursor = new Cursor(tree, view);
+    let count = 0;
+    try {
+      let isFound = cursor.seek(probe.bytes, probe.length);
+      while (isFound && hasPrefix(cursor, probe)) {
+        count = this.idsAt(cursor, into, count);
+        isFound = cursor.next();
+      }
+    } finally {
+      cursor.close();
+    }
+    return count;
+  }
+
+  override idsAt(cursor: Cursor, into: RecordId[], count: number): number {
+    if (cursor.isOverflow) throw failure('corrupt.record', 'a posting lies in overflow');
+    return collect(cursor, into, count);
+  }
+
+  override keyEnd(cursor: Cursor): number {
+    return this.codec.end(cursor.key, 0, cursor.keyLength);
+  }
+
+  override resumeKey(key: ByteWriter, id: RecordId, into: ByteWriter): void {
+    this.#blockKeyOf(key, id as Integer);
+    into.length = 0;
+    into.append(blockKey.bytes, 0, blockKey.length);
+  }
+}
+
+/** Keeps the key and value of the entry that a cursor stands at. */
+function take(cursor: Cursor): void {
+  if (cursor.isOverflow) throw failure('corrupt.record', 'a posting lies in overflow');
+  entry.length = 0;
+  entry.append(cursor.key, 0, cursor.keyLength);
+  found.length = 0;
+  found.append(cursor.bytes, cursor.valueOffset, cursor.valueOffset + cursor.valueBytes);
+}
+
+function collect(at: EntryReader, into: RecordId[], count: number): number {
+  walk.open(at.bytes, at.valueOffset, at.valueOffset + at.valueBytes);
+  while (walk.next()) into[count++] = walk.id;
+  return count;
+}
+
+function hasPrefix(cursor: Cursor, prefix: ByteWriter): boolean {
+  if (cursor.keyLength < prefix.length) return false;
+  for (let i = prefix.length - 1; i >= 0; i--) {
+    if (cursor.key[i] !== prefix.bytes[i]) return false;
+  }
+  return true;
+}

@@ -1,0 +1,23 @@
+/**
+ * What the store needs of the storage below it: pages, and transactions over them. The pager
+ * implements it; tests have a simple one in memory.
+ */
+import type { Pages } from '../storage/pages.ts';
+
+/** How durable a commit is when the call returns (STORAGE.md rule 13). */
+export type CommitLevel = 'full' | 'group' | 'buffered' | 'none';
+
+export interface StoragePort extends Pages {
+  /** Id of the newest commit, 0 in a file without any. */
+  readonly commitId: number;
+  begin(): void;
+  /** Publishes the private pages; answers the commit id. Throws with the transaction open. */
+  commit(level: CommitLevel): number;
+  rollback(): void;
+  /** Marks a point to come back to; answers its token. Savepoints nest. */
+  savepoint(): number;
+  /** Undoes everything since the savepoint, which stays. */
+  rollbackTo(savepoint: number): void;
+  /** Forgets a savepoint and those within it; their changes stay. */
+  release(savepoint: number): void;
+}
