@@ -67,6 +67,8 @@ export class Model {
   head: State = new Map();
   #open: State | undefined;
   #changes: Change[] = [];
+  /** Commits so far. */
+  commitCount = 0;
   /** Commits that crashes took back. */
   takenBackCount = 0;
   /** For each savepoint, the count of changes before it. */
@@ -128,6 +130,7 @@ export class Model {
     this.head = this.#open!;
     this.#open = undefined;
     this.#commits.push(commit);
+    this.commitCount++;
     // A sync covers all commits before it, whatever their level (STORAGE rule 9).
     if (commit.level === 'full') this.synced();
   }
@@ -139,7 +142,7 @@ export class Model {
 
   /** Every commit but the last `count` ones is durable. */
   durableExcept(count: number): void {
-    for (const commit of this.#commits.splice(0, this.#commits.length - count))
+    for (const commit of this.#commits.splice(0, Math.max(0, this.#commits.length - count)))
       for (const change of commit.changes) applyChange(this.#durable, change);
   }
 

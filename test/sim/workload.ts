@@ -62,6 +62,8 @@ export class Workload {
   #snapshots: OpenSnapshot[] = [];
   #backup: Backup | undefined;
   #backupCount = 0;
+  /** Commits when the checkpoint under way was begun, or earlier. */
+  #commitsBefore: number | undefined;
 
   constructor(context: WorkloadContext) {
     this.#context = context;
@@ -82,6 +84,7 @@ export class Workload {
     this.#disk = disk;
     this.#snapshots = [];
     this.#backup = undefined;
+    this.#commitsBefore = undefined;
   }
 
   /** Does one random thing. */
@@ -101,9 +104,15 @@ export class Workload {
     else this.#elapse();
   }
 
+  /** What was committed before a checkpoint began is durable when it is complete. */
   checkpointStep(): boolean {
     this.#context.trace('checkpoint step');
-    return this.#system.checkpointStep();
+    this.#commitsBefore ??= this.#model.commitCount;
+    if (!this.#system.checkpointStep()) return false;
+    this.#context.trace('checkpoint complete');
+    this.#model.durableExcept(this.#model.commitCount - this.#commitsBefore);
+    this.#commitsBefore = undefined;
+    return true;
   }
 
   /** Opens a snapshot, if there are not too many. */
