@@ -19,11 +19,11 @@ function findFailure(seeds: number, plant?: Plant, report = new Report()): unkno
   return undefined;
 }
 
-describe('simulation', () => {
+describe('simulation', { timeout: 180_000 }, () => {
   test('live finds nothing in a system that keeps its promises, and hits what it must', () => {
     const report = new Report();
-    expect(findFailure(12, undefined, report)).toBeUndefined();
-    expect(report.crashes).toBeGreaterThan(150);
+    expect(findFailure(8, undefined, report)).toBeUndefined();
+    expect(report.crashes).toBeGreaterThan(100);
     expect(report.backups).toBeGreaterThan(0);
     expect(report.isBroad, report.toString()).toBe(true);
   });
