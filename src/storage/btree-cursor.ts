@@ -2,11 +2,13 @@
  * Iteration over a tree, in both directions.
  *
  * A cursor stands at an entry, before the first or after the last. At an entry it pins the node,
- * holds a copy of the key, and says where the value lies (btree-reader.ts); that stays valid
- * until it moves or is closed, whatever is written meanwhile. A cursor of a snapshot goes from
- * leaf to leaf along its path. One that sees the writer's pages or the newest commit looks its
- * key up again after the tree was changed, so it meets entries put before it and not those
- * deleted; its owner must not let it live across a commit.
+ * holds a copy of the key, and says where the value lies (btree-reader.ts). With a snapshot that
+ * stays valid until the cursor moves or is closed, whatever is written meanwhile; a cursor of the
+ * writer keeps its key, but its value only until the next write to the tree, which may change the
+ * page in place. A cursor of a snapshot goes from leaf to leaf along its path; one that sees the
+ * writer's pages or the newest commit looks its key up again after the tree was changed, so it
+ * meets entries put ahead of it and not those deleted. Its owner must not let it live across a
+ * commit.
  *
  * Every call that throws leaves the cursor before the first entry, without a pin.
  */

@@ -84,12 +84,13 @@ export class TreeWriter {
     if (!path.seek(WRITER, key, keyLength)) return false;
     this.#tree.changes++;
     this.restructurer.forget();
-    this.deleteAt(key, keyLength);
+    this.removeAt(key, keyLength);
+    this.addCount(-1);
     return true;
   }
 
-  /** Removes the entry that the path stands at, which has the key. */
-  deleteAt(key: Uint8Array, keyLength: number): void {
+  /** Removes the entry that the path stands at, which has the key, and leaves the count. */
+  removeAt(key: Uint8Array, keyLength: number): void {
     const path = this.#path;
     const { depth } = path;
     const position = path.positions[depth]!;
@@ -104,7 +105,6 @@ export class TreeWriter {
       this.#replaceByPrevious(key, keyLength);
     }
     if (ownsOverflow) this.restructurer.freeOverflow(this.#removed);
-    this.addCount(-1);
   }
 
   /** Adds to the number of entries that the root page keeps. */

@@ -31,6 +31,15 @@ import {
   ROOT_ORDER_OFFSET,
 } from './btree-node.ts';
 import { Path } from './btree-path.ts';
+import {
+  checkTree,
+  shareBelow,
+  statsOf,
+  type FaultVisitor,
+  type PageVisitor,
+  type TreeStats,
+} from './btree-check.ts';
+import { clearTree, dropTree, removeRange } from './btree-range.ts';
 import { EntryReader } from './btree-reader.ts';
 import { INSERTED, TreeWriter, type PutResult } from './btree-write.ts';
 import { Overflow } from './overflow.ts';
@@ -148,6 +157,41 @@ export class Tree extends EntryReader {
   /** Removes an entry; false if there is none of that key. */
   delete(key: Uint8Array, keyLength: number = key.length): boolean {
     return this.writer.delete(key, keyLength);
+  }
+
+  /**
+   * Removes the entries with `from` ≤ key < `to`, an end left out being open; answers how many.
+   * Whole subtrees are freed without a look at their entries.
+   */
+  deleteRange(from?: Uint8Array, to?: Uint8Array): number {
+    return removeRange(this, from, to);
+  }
+
+  /** Removes all entries. */
+  clear(): void {
+    clearTree(this);
+  }
+
+  /** Gives all pages of the tree back; it is then not to be used. */
+  drop(): void {
+    dropTree(this);
+  }
+
+  /** Reads the whole tree and verifies it; see btree-check.ts. */
+  check(view: View, visit?: PageVisitor, report?: FaultVisitor): void {
+    checkTree(this, view, visit, report);
+  }
+
+  /** Height, nodes by level and fill; reads every node. */
+  stats(view: View): TreeStats {
+    return statsOf(this, view);
+  }
+
+  /** Entries with `from` ≤ key < `to`, estimated by descending twice; exact inside a leaf. */
+  estimate(view: View, from?: Uint8Array, to?: Uint8Array): number {
+    const low = from === undefined ? 0 : shareBelow(this, view, from);
+    const high = to === undefined ? 1 : shareBelow(this, view, to);
+    return Math.max(0, high - low) * this.count(view);
   }
 
   /** Says that the transaction, or a part of it, was rolled back. */

@@ -181,7 +181,6 @@ export class MemoryPages extends Slab implements Pages {
     if (own !== undefined) {
       this.#private.delete(page);
       this.#touched.delete(page);
-      if (this.#pinsOf(own.buffer) > 0) throw new Error(`pinned private page ${page} is freed`);
       this.#dropBuffer(own.buffer);
     }
     this.#freed.add(page);
