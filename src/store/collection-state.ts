@@ -75,6 +75,11 @@ export class CollectionState implements FieldNames {
     if (nameCount < 0) this.#isLoaded = false;
   }
 
+  /** The next id that the catalog was told, 1 if none was. */
+  storedNextId(): number {
+    return this.#catalog.nextId(this.id, this.#catalog.newestView());
+  }
+
   /** Gives the next id. */
   takeId(): number {
     const id = this.nextId;

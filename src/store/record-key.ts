@@ -99,36 +99,39 @@ export class RecordKeys {
 
   /** Writes the key of all its values; answers its bytes. */
   fromValues(values: readonly Value[], into: ByteWriter): number {
+    const wanted = this.#codec?.parts.length ?? 1;
+    if (values.length !== wanted) {
+      const { length } = values;
+      throw failure('usage.argument', `a key of ${this.#name} has ${wanted} parts, not ${length}`);
+    }
+    if (this.form !== 'composite') return this.fromOne(values[0]!, into);
+    return this.#codec!.encode(values, into);
+  }
+
+  /** Writes the key of its one value; answers its bytes. */
+  fromOne(value: Value, into: ByteWriter): number {
     into.length = 0;
-    const only = values[0];
     switch (this.form) {
-      case 'id':
-        if (values.length !== 1) throw this.#wrongCount(values.length);
-        return this.fromId(integerOf(only as Value, this.#name), into);
       case 'text':
-        if (typeof only !== 'string') throw this.#wrongKey(only, 'text');
-        appendTextKey(into, only);
+        if (typeof value !== 'string') throw this.#wrongKey(value, 'text');
+        appendTextKey(into, value);
         break;
+      case 'id':
+        return this.fromId(integerOf(value, this.#name), into);
       case 'bytes':
-        if (!(only instanceof Uint8Array)) throw this.#wrongKey(only, 'bytes');
-        into.append(only, 0, only.length);
+        if (!(value instanceof Uint8Array)) throw this.#wrongKey(value, 'bytes');
+        into.append(value, 0, value.length);
         break;
       case 'composite':
-        if (values.length !== this.#codec!.parts.length) throw this.#wrongCount(values.length);
-        return this.#codec!.encode(values, into);
+        if (this.#codec!.parts.length !== 1) return this.fromValues([value], into);
+        this.#codec!.append(0, value, into);
     }
-    if (values.length !== 1) throw this.#wrongCount(values.length);
     requireKeySize(into.length);
     return into.length;
   }
 
   #wrongKey(value: unknown, type: string): Error {
     return failure('value.type', `keys of ${this.#name} are ${type}, not ${describeValue(value)}`);
-  }
-
-  #wrongCount(count: number): Error {
-    const wanted = this.#codec?.parts.length ?? 1;
-    return failure('usage.argument', `a key of ${this.#name} has ${wanted} parts, not ${count}`);
   }
 
   /** Writes the key of an encoded record of a collection organised by key. */
@@ -208,7 +211,8 @@ function leastInteger(value: Integer, above: boolean): bigint | undefined {
   if (value === Infinity || Number(value) > 2 ** 63) return undefined;
   if (Number(value) < -(2 ** 63)) return INT64_MIN;
   const exact = typeof value === 'number' ? BigInt(Math.ceil(value)) : value;
-  const least = above && exact == value ? exact + 1n : exact;
+  const isWhole = typeof value === 'bigint' || Number.isInteger(value);
+  const least = above && isWhole ? exact + 1n : exact;
   return least > INT64_MAX ? undefined : least;
 }
 

@@ -1,0 +1,444 @@
+/**
+ * Reads and writes records of one collection, as one version of its schema has it, and keeps its
+ * indexes true (law T1).
+ *
+ * Every write is one change from a record before to a record after, either of which may be none:
+ *
+ *   encode the record, find its key, read what is there now
+ *   plan      every index compares the two records' keys; all constraints are checked
+ *   apply     the tree, then every index
+ *
+ * Until `apply` nothing was changed, so a refused write leaves no trace; if `apply` itself fails
+ * (memory, disk), the transaction can only be rolled back. Scratch buffers are kept between calls:
+ * a write allocates nothing that grows with its record.
+ */
+import { ByteWriter, compareBytes } from '../base/bytes.ts';
+import { failure } from '../errors.ts';
+import type { RecordId } from '../model/batch.ts';
+import {
+  requireRecord,
+  type RecordCodec,
+  type RecordFields,
+  type RecordInput,
+  type RecordReader,
+} from '../model/record.ts';
+import type { RecordProgram } from '../model/record-program.ts';
+import { RECORD_BYTES_MAX } from '../limits.ts';
+import { partName, type CollectionDefinition } from '../model/schema.ts';
+import type { Integer } from '../model/temporal.ts';
+import { Int, type Value } from '../model/value.ts';
+import type { Tree } from '../storage/btree.ts';
+import { WRITER, type StructureId, type View } from '../storage/pages.ts';
+import { duplicateKey, type CollectionIndex } from './collection-index.ts';
+import type { CollectionState } from './collection-state.ts';
+import type { Check } from './constraints.ts';
+import type { RecordKeys } from './record-key.ts';
+import type { Restorer, Transaction } from './transaction.ts';
+
+export interface CollectionParts {
+  readonly structure: StructureId;
+  readonly definition: CollectionDefinition;
+  readonly tree: Tree;
+  readonly codec: RecordCodec;
+  readonly program: RecordProgram;
+  readonly keys: RecordKeys;
+  readonly state: CollectionState;
+  readonly indexes: readonly CollectionIndex[];
+  readonly checks: readonly Check[];
+  readonly transaction: Transaction;
+}
+
+export class Collection implements Restorer {
+  readonly structure: StructureId;
+  readonly definition: CollectionDefinition;
+  readonly tree: Tree;
+  readonly codec: RecordCodec;
+  readonly keys: RecordKeys;
+  readonly state: CollectionState;
+  readonly indexes: readonly CollectionIndex[];
+  /** Puts that found the same bytes there already. */
+  elidedPuts = 0;
+  readonly #program: RecordProgram;
+  readonly #checks: readonly Check[];
+  readonly #transaction: Transaction;
+  readonly #hasIntegerIds: boolean;
+  readonly #probe = new ByteWriter(64);
+  readonly #key = new ByteWriter(64);
+  readonly #oldKey = new ByteWriter(64);
+  readonly #record = new ByteWriter(256);
+  readonly #old = new ByteWriter(256);
+  readonly #before: RecordReader;
+  readonly #after: RecordReader;
+  #isBusy = false;
+
+  constructor(parts: CollectionParts) {
+    this.structure = parts.structure;
+    this.definition = parts.definition;
+    this.tree = parts.tree;
+    this.codec = parts.codec;
+    this.keys = parts.keys;
+    this.state = parts.state;
+    this.indexes = parts.indexes;
+    this.#program = parts.program;
+    this.#checks = parts.checks;
+    this.#transaction = parts.transaction;
+    this.#hasIntegerIds = parts.keys.form === 'id';
+    this.#before = parts.codec.reader();
+    this.#after = parts.codec.reader();
+  }
+
+  // Reading.
+
+  get(id: RecordId, view: View): RecordFields | undefined {
+    const { tree, keys } = this;
+    const length = keys.fromId(id, this.#probe);
+    return tree.find(view, this.#probe.bytes, length) ? this.decodeFound(id) : undefined;
+  }
+
+  getByKey(values: readonly Value[], view: View): RecordFields | undefined {
+    const length = this.keys.fromValues(values, this.#probe);
+    if (!this.tree.find(view, this.#probe.bytes, length)) return undefined;
+    return this.decodeFound(this.#hasIntegerIds ? this.#idIn(this.#probe) : 0);
+  }
+
+  has(id: RecordId, view: View): boolean {
+    return this.tree.has(view, this.#probe.bytes, this.keys.fromId(id, this.#probe));
+  }
+
+  /** The record that the tree has just found. */
+  decodeFound(id: RecordId): RecordFields {
+    const { tree } = this;
+    const integer = this.#hasIntegerIds ? (id as Integer) : 0;
+    if (!tree.isOverflow) {
+      const from = tree.valueOffset;
+      return this.#program.decode(tree.bytes, from, from + tree.valueBytes, integer);
+    }
+    const bytes = tree.valueCopy();
+    return this.#program.decode(bytes, 0, bytes.length, integer);
+  }
+
+  /** Turns a reader to a record; answers false if there is none. Valid until the next call. */
+  read(id: RecordId, view: View, reader: RecordReader): boolean {
+    const { tree } = this;
+    const length = this.keys.fromId(id, this.#probe);
+    if (!tree.find(view, this.#probe.bytes, length)) return false;
+    const integer = this.#hasIntegerIds ? (id as Integer) : 0;
+    if (!tree.isOverflow) {
+      const from = tree.valueOffset;
+      reader.open(tree.bytes, from, from + tree.valueBytes, integer);
+    } else {
+      const bytes = tree.valueCopy();
+      reader.open(bytes, 0, bytes.length, integer);
+    }
+    return true;
+  }
+
+  count(view: View): number {
+    return this.tree.count(view);
+  }
+
+  #idIn(key: ByteWriter): RecordId {
+    return this.keys.toId(key.bytes, 0, key.length);
+  }
+
+  // Writing.
+
+  /** Writes a record that must be new; answers its id. */
+  insert(record: RecordInput): RecordId {
+    this.#enter();
+    try {
+      this.#encode(record);
+      const isGenerated = this.#makeKey(record);
+      const { tree } = this;
+      if (!isGenerated && tree.has(WRITER, this.#key.bytes, this.#key.length))
+        throw this.#duplicateKey();
+      return this.#add();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Writes a record, whether its key exists or not; answers its id. */
+  put(record: RecordInput): RecordId {
+    this.#enter();
+    try {
+      this.#encode(record);
+      const isGenerated = this.#makeKey(record);
+      if (isGenerated || !this.#readOld(this.#key)) return this.#add();
+      return this.#replace();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Changes some fields of a record; answers false if there is none. */
+  update(id: RecordId, fields: RecordInput): boolean {
+    requireRecord(fields);
+    this.#enter();
+    try {
+      this.keys.fromId(id, this.#oldKey);
+      if (!this.#readOld(this.#oldKey)) return false;
+      const { codec } = this;
+      this.#refuseUnknown(fields);
+      this.#record.clear();
+      codec.encodeChanged(this.#old.bytes, 0, this.#old.length, fields, this.#record);
+      this.#requireSize();
+      this.#makeChangedKey(id, fields);
+      if (sameBytes(this.#key, this.#oldKey)) this.#replace();
+      else this.#move();
+      return true;
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Deletes a record; answers false if there is none. */
+  delete(id: RecordId): boolean {
+    this.#enter();
+    try {
+      this.keys.fromId(id, this.#oldKey);
+      if (!this.#readOld(this.#oldKey)) return false;
+      this.#plan(true, false, true);
+      this.#note(this.#oldKey, true);
+      this.#applyDelete(id);
+      return true;
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Makes the record at a key the old bytes again, or none: the inverse of one change. */
+  restore(key: Uint8Array, old: Uint8Array | undefined): void {
+    this.#key.length = 0;
+    this.#key.append(key, 0, key.length);
+    const isThere = this.#readOld(this.#key);
+    const id = this.#idIn(this.#key);
+    this.#record.clear();
+    if (old !== undefined) this.#record.append(old, 0, old.length);
+    const after = old === undefined ? undefined : this.#openAfter(id);
+    for (const index of this.indexes)
+      index.planUnchecked(isThere ? this.#before : undefined, after, true);
+    if (old === undefined) this.tree.delete(this.#key.bytes, this.#key.length);
+    else this.#putRecord();
+    this.#applyIndexes(id, id);
+  }
+
+  // The steps of a write.
+
+  #enter(): void {
+    this.#transaction.requireOpen();
+    if (this.#isBusy) {
+      throw failure('usage.transaction', `${this.definition.name} is written while it writes`, {
+        hint: 'Do not write to a collection from getters, collations or checks of its records.',
+      });
+    }
+    this.#isBusy = true;
+    if (this.#hasIntegerIds && this.state.nextId === 0) this.#loadNextId();
+  }
+
+  #leave(): void {
+    this.#isBusy = false;
+    if (this.state.hasNewNames) this.state.forgetNewNames();
+  }
+
+  #loadNextId(): void {
+    const { tree, state } = this;
+    const stored = state.storedNextId();
+    const last = tree.last(WRITER) ? this.keys.toId(tree.key, 0, tree.keyLength) : 0;
+    state.nextId = Math.max(stored, Number(last) + 1);
+  }
+
+  #encode(record: RecordInput): void {
+    requireRecord(record);
+    this.#record.clear();
+    this.#program.encode(record, this.#record);
+    this.#requireSize();
+  }
+
+  #requireSize(): void {
+    const { length } = this.#record;
+    if (length > RECORD_BYTES_MAX)
+      throw failure('value.size', `a record of ${length} bytes is above ${RECORD_BYTES_MAX}`);
+  }
+
+  /** Makes the key of the encoded record; answers whether it is a generated id. */
+  #makeKey(record: RecordInput): boolean {
+    if (!this.#hasIntegerIds) {
+      this.#after.open(this.#record.bytes, 0, this.#record.length, 0);
+      this.keys.fromRecord(this.#after, this.#key);
+      return false;
+    }
+    const { idField } = this.codec;
+    const given = idField === undefined ? undefined : record[idField];
+    if (given === undefined || given === null) {
+      this.keys.fromId(this.state.takeId(), this.#key);
+      return true;
+    }
+    this.keys.fromId(given instanceof Int ? given.value : (given as RecordId), this.#key);
+    return false;
+  }
+
+  #makeChangedKey(id: RecordId, fields: RecordInput): void {
+    const { idField } = this.codec;
+    if (this.#hasIntegerIds) {
+      const given = idField === undefined ? undefined : fields[idField];
+      const wanted = given instanceof Int ? given.value : given;
+      this.keys.fromId(wanted === undefined ? id : (wanted as RecordId), this.#key);
+    } else {
+      this.#after.open(this.#record.bytes, 0, this.#record.length, 0);
+      this.keys.fromRecord(this.#after, this.#key);
+    }
+  }
+
+  #refuseUnknown(fields: RecordInput): void {
+    if (this.definition.open) return;
+    for (const name of Object.keys(fields)) {
+      if (this.codec.ordinalOf(name) === undefined) throw this.codec.unknownField(name);
+    }
+  }
+
+  /** Copies the record at a key to `#old`; answers false if there is none. */
+  #readOld(key: ByteWriter): boolean {
+    const { tree } = this;
+    if (!tree.find(WRITER, key.bytes, key.length)) return false;
+    const old = this.#old;
+    old.clear();
+    old.reserve(tree.valueBytes);
+    tree.valueInto(old.bytes, 0);
+    old.length = tree.valueBytes;
+    this.#before.open(old.bytes, 0, old.length, this.#hasIntegerIds ? this.#integerIn(key) : 0);
+    return true;
+  }
+
+  #integerIn(key: ByteWriter): Integer {
+    return this.#idIn(key) as Integer;
+  }
+
+  #openAfter(id: RecordId): RecordReader {
+    this.#after.open(
+      this.#record.bytes,
+      0,
+      this.#record.length,
+      this.#hasIntegerIds ? (id as Integer) : 0,
+    );
+    return this.#after;
+  }
+
+  /** Checks every constraint, and has every index plan. */
+  #plan(hasBefore: boolean, hasAfter: boolean, isSameId: boolean): void {
+    const before = hasBefore ? this.#before : undefined;
+    const after = hasAfter ? this.#after : undefined;
+    if (hasAfter && this.#checks.length > 0) this.#runChecks();
+    const { indexes } = this;
+    for (let i = 0; i < indexes.length; i++) indexes[i]!.plan(before, after, isSameId);
+  }
+
+  #runChecks(): void {
+    const id = this.#hasIntegerIds ? this.#after.id : 0;
+    const record = this.#program.decode(this.#record.bytes, 0, this.#record.length, id);
+    for (const check of this.#checks) check.require(this.definition.name, record);
+  }
+
+  /** Adds the encoded record under a key that is free. */
+  #add(): RecordId {
+    const id = this.#idIn(this.#key);
+    this.#openAfter(id);
+    this.#plan(false, true, true);
+    this.#note(this.#key, false);
+    try {
+      if (this.state.hasNewNames) this.state.storeNames();
+      const record = this.#record;
+      this.tree.insert(this.#key.bytes, this.#key.length, record.bytes, 0, record.length);
+      this.#applyIndexes(id, id);
+      if (this.#hasIntegerIds) this.state.noteId(Number(id));
+      return id;
+    } catch (error) {
+      this.#transaction.fail();
+      throw error;
+    }
+  }
+
+  /** Replaces the old record by the encoded one under the same key. */
+  #replace(): RecordId {
+    const id = this.#idIn(this.#key);
+    if (sameBytes(this.#old, this.#record)) {
+      this.elidedPuts++;
+      return id;
+    }
+    this.#openAfter(id);
+    this.#plan(true, true, true);
+    this.#note(this.#key, true);
+    try {
+      if (this.state.hasNewNames) this.state.storeNames();
+      this.#putRecord();
+      this.#applyIndexes(id, id);
+      return id;
+    } catch (error) {
+      this.#transaction.fail();
+      throw error;
+    }
+  }
+
+  /** Replaces the old record by the encoded one under another key. */
+  #move(): void {
+    const { tree } = this;
+    if (tree.has(WRITER, this.#key.bytes, this.#key.length)) throw this.#duplicateKey();
+    const oldId = this.#idIn(this.#oldKey);
+    const newId = this.#idIn(this.#key);
+    this.#openAfter(newId);
+    this.#plan(true, true, false);
+    this.#note(this.#oldKey, true);
+    this.#note(this.#key, false);
+    try {
+      if (this.state.hasNewNames) this.state.storeNames();
+      tree.delete(this.#oldKey.bytes, this.#oldKey.length);
+      this.#putRecord();
+      this.#applyIndexes(oldId, newId);
+      if (!this.#hasIntegerIds) return;
+      this.state.noteDeleted(Number(oldId));
+      this.state.noteId(Number(newId));
+    } catch (error) {
+      this.#transaction.fail();
+      throw error;
+    }
+  }
+
+  #applyDelete(id: RecordId): void {
+    try {
+      this.tree.delete(this.#oldKey.bytes, this.#oldKey.length);
+      this.#applyIndexes(id, id);
+      if (this.#hasIntegerIds) this.state.noteDeleted(Number(id));
+    } catch (error) {
+      this.#transaction.fail();
+      throw error;
+    }
+  }
+
+  #putRecord(): void {
+    const record = this.#record;
+    this.tree.put(this.#key.bytes, this.#key.length, record.bytes, 0, record.length);
+  }
+
+  #applyIndexes(oldId: RecordId, newId: RecordId): void {
+    const { indexes } = this;
+    for (let i = 0; i < indexes.length; i++) indexes[i]!.apply(oldId, newId);
+  }
+
+  #note(key: ByteWriter, hasOld: boolean): void {
+    if (!this.#transaction.wantsNotes) return;
+    this.#transaction.note(this, key.copy(), hasOld ? this.#old.copy() : undefined);
+  }
+
+  #duplicateKey(): Error {
+    const { key, name } = this.definition;
+    const fields =
+      key.kind === 'fields' ? key.parts.map(partName) : [this.codec.idField ?? 'record id'];
+    const values = this.keys.toValues(this.#key.bytes, 0, this.#key.length);
+    return duplicateKey(name, fields, values);
+  }
+}
+
+function sameBytes(a: ByteWriter, b: ByteWriter): boolean {
+  if (a.length !== b.length) return false;
+  return compareBytes(a.bytes, 0, a.length, b.bytes, 0, b.length) === 0;
+}

@@ -1,0 +1,210 @@
+/**
+ * The store: collections, indexes and their schema over trees, in one transaction.
+ *
+ * This class owns what is shared (trees, counters, versions of the schema) and the order of things
+ * at the ends of a transaction:
+ *
+ *   commit     counters to the catalog ─> pages committed ─> new schema is everybody's
+ *   rollback   pages go back ─> counters and names go back ─> new schema is forgotten ─> trees told
+ *
+ * `point-access.ts` and `embedded-source.ts` are its two faces to the question side,
+ * `schema-changes.ts` changes the schema, `check.ts` checks law T1.
+ */
+import type { Ledger } from '../base/ledger.ts';
+import { Collations } from '../model/collation.ts';
+import type { TreeLayout as SchemaLayout } from '../model/schema.ts';
+import { Tree, type TreeLayout } from '../storage/btree.ts';
+import { LATEST, WRITER, type PageId, type StructureId, type View } from '../storage/pages.ts';
+import { Catalog } from './catalog.ts';
+import { CollectionState } from './collection-state.ts';
+import type { ConditionSource } from './constraints.ts';
+import { Schema } from './schema.ts';
+import type { CommitLevel, StoragePort } from './storage-port.ts';
+import { Transaction } from './transaction.ts';
+
+export interface StoreOptions {
+  readonly collations?: Collations;
+  /** Makes functions of the texts of checks. */
+  readonly conditions?: ConditionSource;
+  readonly ledger?: Ledger;
+}
+
+/** Versions of the schema that are kept for snapshots older than the last change. */
+const OLD_SCHEMAS_KEPT = 8;
+
+export class Store {
+  readonly storage: StoragePort;
+  readonly catalog: Catalog;
+  readonly transaction: Transaction;
+  readonly collations: Collations;
+  readonly conditions: ConditionSource;
+  /** Changes whenever what was resolved by name may have become wrong. */
+  epoch = 1;
+  /** The commit that last changed the schema in this process, 0 if none did. */
+  schemaCommit = 0;
+  #latest: Schema;
+  #changed: Schema | undefined;
+  readonly #old = new Map<View, Schema>();
+  readonly #trees = new Map<StructureId, Tree>();
+  readonly #states = new Map<StructureId, CollectionState>();
+  /** Tokens of savepoints, and the schema as of each. */
+  readonly #schemaAt = new Map<number, boolean>();
+
+  /** Lays an empty file out: the catalog. In an open transaction of the storage. */
+  static create(storage: StoragePort): void {
+    Catalog.create(storage);
+  }
+
+  constructor(storage: StoragePort, options: StoreOptions = {}) {
+    this.storage = storage;
+    this.collations = options.collations ?? new Collations();
+    this.conditions = options.conditions ?? (() => undefined);
+    this.transaction = new Transaction(storage, options.ledger);
+    this.catalog = new Catalog(storage, () => this.transaction.isOpen);
+    this.#latest = new Schema(this);
+  }
+
+  // What is shared.
+
+  tree(structure: StructureId, root: PageId, layout: SchemaLayout): Tree {
+    const known = this.#trees.get(structure);
+    if (known !== undefined) return known;
+    const tree = new Tree(this.storage, root, structure, treeLayout(layout));
+    this.#trees.set(structure, tree);
+    return tree;
+  }
+
+  state(structure: StructureId): CollectionState {
+    const known = this.#states.get(structure);
+    if (known !== undefined) return known;
+    const state = new CollectionState(structure, this.catalog, this.transaction);
+    this.#states.set(structure, state);
+    return state;
+  }
+
+  /** The schema as a view has it. */
+  schema(view: View): Schema {
+    if (view === WRITER) return this.#changed ?? this.#latest;
+    if (view >= this.schemaCommit) return this.#latest;
+    let old = this.#old.get(view);
+    if (old === undefined) {
+      const [eldest] = this.#old.keys();
+      if (this.#old.size >= OLD_SCHEMAS_KEPT) this.#old.delete(eldest!);
+      old = new Schema(this);
+      this.#old.set(view, old);
+    }
+    return old;
+  }
+
+  /** The schema that the open transaction may change. */
+  changingSchema(): Schema {
+    this.transaction.requireOpen();
+    if (this.#changed === undefined) {
+      this.#changed = new Schema(this);
+      this.epoch++;
+    }
+    return this.#changed;
+  }
+
+  /** Says that the transaction changed the definition of a name. */
+  schemaChanged(name: string): void {
+    this.changingSchema().forget(name);
+    this.epoch++;
+  }
+
+  // Transactions.
+
+  begin(): void {
+    this.transaction.begin();
+  }
+
+  /** Commits; answers the commit id. When it throws, the transaction is still open. */
+  commit(level: CommitLevel): number {
+    this.transaction.requireOpen();
+    for (const state of this.#states.values()) state.store();
+    const commitId = this.storage.commit(level);
+    if (this.#changed !== undefined) {
+      this.#latest = this.#changed;
+      this.#changed = undefined;
+      this.schemaCommit = commitId;
+      this.epoch++;
+    }
+    this.transaction.end();
+    this.#schemaAt.clear();
+    return commitId;
+  }
+
+  rollback(): void {
+    this.storage.rollback();
+    this.transaction.restoreAll();
+    this.transaction.end();
+    this.#schemaAt.clear();
+    if (this.#changed !== undefined) {
+      this.#changed = undefined;
+      this.epoch++;
+      this.#forgetNew(LATEST);
+    }
+    this.noteRollback();
+  }
+
+  /** Marks a point to come back to; answers its token. */
+  savepoint(): number {
+    const token = this.transaction.savepoint();
+    this.#schemaAt.set(token, this.#changed !== undefined);
+    return token;
+  }
+
+  rollbackTo(token: number): void {
+    this.transaction.rollbackTo(token);
+    if (this.#changed !== undefined) {
+      // The catalog went back: what the version knows is read again.
+      this.#changed = this.#schemaAt.get(token) === true ? new Schema(this) : undefined;
+      this.epoch++;
+      this.#forgetNew(WRITER);
+    }
+    this.noteRollback();
+  }
+
+  release(token: number): void {
+    this.transaction.release(token);
+  }
+
+  /** Runs a statement of many changes, which happen all or not at all. */
+  statement<T>(run: () => T): T {
+    return this.transaction.statement(run, () => this.noteRollback());
+  }
+
+  /** Tells every tree that its pages went back. */
+  noteRollback(): void {
+    this.catalog.tree.noteRollback();
+    for (const tree of this.#trees.values()) tree.noteRollback();
+  }
+
+  /** Forgets trees and counters of structures that the view does not have. */
+  #forgetNew(view: View): void {
+    const next = this.catalog.nextStructure(view);
+    for (const structure of this.#trees.keys())
+      if (structure >= next) this.#trees.delete(structure);
+    for (const structure of this.#states.keys())
+      if (structure >= next) this.#states.delete(structure);
+  }
+
+  /** Forgets everything that was read, because the file moved on under a read-only process. */
+  refresh(): void {
+    this.#latest = new Schema(this);
+    this.#old.clear();
+    this.#trees.clear();
+    this.#states.clear();
+    this.epoch++;
+    this.noteRollback();
+  }
+}
+
+/** A layout as trees take it. */
+export function treeLayout(layout: SchemaLayout): TreeLayout {
+  return {
+    kind: layout.tree,
+    ...(layout.order !== 0 && { order: layout.order }),
+    ...(layout.clusterSize !== 0 && { clusterBytes: layout.clusterSize }),
+  };
+}
