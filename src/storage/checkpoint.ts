@@ -272,13 +272,11 @@ export class Checkpoint {
 
   #writeHeader(): void {
     const pager = this.#pager;
-    const { log } = pager;
-    if (this.#goal.openForWriting && log.synced < this.#goal.replayPosition) {
+    pager.syncFile();
+    if (this.#goal.openForWriting && !pager.log.segmentSynced) {
       pager.syncLog(); // the segment that the header names must be there
       this.#counters.logSyncs++;
     }
-    pager.file.unsyncedBytes = Math.max(1, pager.file.unsyncedBytes);
-    pager.syncFile();
     const header: Header = {
       ...pager.header,
       sequence: pager.header.sequence + 1,

@@ -64,6 +64,8 @@ export class Log {
   /** Bytes of each segment that were zeroed or used before. */
   readonly #zeroed = [0, 0];
   #full = false;
+  /** The header of the open segment is written but not synced. */
+  #segmentUnsynced = false;
   // the commit being appended
   #frames = 0;
   #framesChecksum = 0;
@@ -93,6 +95,7 @@ export class Log {
     this.#enterSegment(generation);
     this.#extend(0);
     file.sync();
+    this.#segmentUnsynced = false;
   }
 
   get started(): boolean {
@@ -124,6 +127,7 @@ export class Log {
     this.#segmentStart = this.appended;
     const header = encodeSegmentHeader(this.#fileId, { generation, start: this.appended });
     this.#file!.write(header, 0, SEGMENT_HEADER_BYTES, this.#segmentOffset);
+    this.#segmentUnsynced = true;
   }
 
   get #segmentOffset(): number {
@@ -293,11 +297,17 @@ export class Log {
     if (this.#bytes.length > 4 * BUFFER_BYTES) this.#resizeBuffer(BUFFER_BYTES);
   }
 
+  /** Whether the header of the open segment is durable, so that a file header may name it. */
+  get segmentSynced(): boolean {
+    return !this.#segmentUnsynced;
+  }
+
   /** Syncs everything written; answers whether there was anything to sync. */
   sync(): boolean {
-    if (this.synced === this.written) return false;
+    if (this.synced === this.written && !this.#segmentUnsynced) return false;
     this.#file!.sync();
     this.synced = this.written;
+    this.#segmentUnsynced = false;
     return true;
   }
 

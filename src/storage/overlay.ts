@@ -123,6 +123,12 @@ export class Overlay {
     return k;
   }
 
+  /** The image of a page is no longer in a buffer. */
+  leaveBuffer(k: number): void {
+    this.buffer[k] = 0;
+    this.residentCount--;
+  }
+
   clearHulls(k: number): void {
     this.hull[k * 4] = this.hull[k * 4 + 2] = NO_HULL;
     this.hull[k * 4 + 1] = this.hull[k * 4 + 3] = 0;

@@ -381,9 +381,10 @@ export class PageCache implements BufferHost {
       const b = this.#hand++;
       if (this.#hand >= count) this.#hand = 1;
       const k = kind[b]!;
-      if (k === FREE || k === PRIVATE || k >= NODE_NEW || pins[b] !== 0 || b === 0) continue;
+      if (k === FREE || k >= NODE_NEW || pins[b] !== 0 || b === 0) continue;
+      if (k === PRIVATE && !this.#isWrittenPrivate(b)) continue;
       if (used[b] !== 0) used[b] = 0;
-      else if (looked < count * 2 && k !== NODE && this.#isBase(b)) continue;
+      else if (looked < count * 2 && k === CLEAN && this.#isBase(b)) continue;
       else {
         if (k === DIRTY || k === VERSION) this.#writeOut(b);
         this.#forget(b);
@@ -393,6 +394,11 @@ export class PageCache implements BufferHost {
     throw failure('limit.memory', 'every buffer of the cache is pinned or private', {
       detail: { buffers: count, budgetBytes: this.ledger.budgetBytes },
     });
+  }
+
+  /** A private page that was spilled and read back, but not edited since: its slot has it. */
+  #isWrittenPrivate(buffer: BufferId): boolean {
+    return this.overlay.slot[this.slab.owner[buffer]!]! > 0;
   }
 
   #isBase(buffer: BufferId): boolean {
@@ -415,6 +421,9 @@ export class PageCache implements BufferHost {
         this.versions.setBuffer(version, 0);
         break;
       }
+      case PRIVATE:
+        this.overlay.leaveBuffer(this.slab.owner[buffer]!);
+        break;
       case NODE:
         (treeOfNodeKey(page) === 0 ? this.map : this.bitmap).forget(page);
         break;
@@ -541,7 +550,8 @@ export class PageCache implements BufferHost {
     if (first <= 0) return false;
     for (let b = first; b < count; b++) {
       const kind = slab.kind[b]!;
-      if (slab.pins[b] !== 0 || kind === PRIVATE || kind >= NODE_NEW) return false;
+      if (slab.pins[b] !== 0 || kind >= NODE_NEW) return false;
+      if (kind === PRIVATE && !this.#isWrittenPrivate(b)) return false;
     }
     for (let b = first; b < count; b++) {
       if (slab.kind[b] === FREE) continue;

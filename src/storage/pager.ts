@@ -118,12 +118,7 @@ export class Pager extends PageCache implements Pages {
     const layer = o.layers.at(-1)!;
     assert(k < layer.count, 'a page of an older layer was there at the savepoint');
     o.chargeSaved();
-    if (o.slot[k] === 0 && o.buffer[k] !== 0 && this.#privateShareTaken()) {
-      this.writeBuffers([o.buffer[k]!], (_, slot, checksum) => {
-        o.slot[k] = slot;
-        o.checksum[k] = checksum;
-      });
-    }
+    if (o.slot[k] === 0 && o.buffer[k] !== 0 && this.#privateShareTaken()) this.placePrivate([k]);
     let copy = 0;
     if (o.slot[k] === 0 && o.buffer[k] !== 0) {
       copy = this.obtain();
@@ -222,8 +217,7 @@ export class Pager extends PageCache implements Pages {
     const o = this.overlay;
     if (o.buffer[k] === 0) return;
     this.giveUp(o.buffer[k]!);
-    o.buffer[k] = 0;
-    o.residentCount--;
+    o.leaveBuffer(k);
   }
 
   markFront(buffer: BufferId, from: number, to: number): void {
@@ -404,10 +398,11 @@ export class Pager extends PageCache implements Pages {
       this.freePages.tryPush(page);
       return;
     }
+    const before = this.recent.find(page);
     const place = this.recent.put(page) * CHANGE_STRIDE;
     const { values } = this.recent;
-    if (!isNew) this.#retireImage(k, commit, values[place]!, values[place + 1]!, values[place + 2]!);
-    else if (values[place]! > 0) assert(false, 'a new page had no image');
+    if (!isNew) this.#retireImage(k, commit, before * CHANGE_STRIDE);
+    else assert(values[place]! <= 0, 'a new page had no image');
     values[place] = freed ? CHANGE_FREED : o.slot[k]!;
     values[place + 1] = o.checksum[k]!;
     values[place + 2] = o.slot[k]! > 0 ? CHANGE_IN_LOG : 0;
@@ -420,11 +415,14 @@ export class Pager extends PageCache implements Pages {
   }
 
   /** The image that a commit replaces becomes a version, or its memory and slot are given back. */
-  #retireImage(k: number, commit: number, slot: number, checksum: number, flags: number): void {
+  #retireImage(k: number, commit: number, place: number): void {
     const o = this.overlay;
+    const { values } = this.recent;
     const page = o.page[k] as PageId;
     const base = o.base[k]!;
-    const inLog = (flags & CHANGE_IN_LOG) !== 0;
+    const slot = place < 0 ? 0 : values[place]!;
+    const checksum = place < 0 ? 0 : values[place + 1]!;
+    const inLog = place >= 0 && (values[place + 2]! & CHANGE_IN_LOG) !== 0;
     if (slot > 0 && inLog) this.heldByLog.push(slot);
     if (!this.versions.needs(o.baseCommit[k]!)) {
       if (base !== 0) this.giveUp(base);
@@ -433,7 +431,7 @@ export class Pager extends PageCache implements Pages {
     }
     const version = { page, commit: o.baseCommit[k]!, until: commit, buffer: base, slot, checksum };
     if (slot > 0 && inLog) this.slots.hold(slot);
-    if (slot <= 0) this.#nameOldSlot(version, k);
+    if (place < 0) this.#nameOldSlot(version, k);
     if (base !== 0) this.slab.kind[base] = VERSION;
     this.versions.keep(version);
     this.#versionsKept++;

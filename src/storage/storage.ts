@@ -101,6 +101,8 @@ export class Storage {
   #credit = 0;
   /** When the oldest commit that is not synced was made. */
   #oldestUnsyncedMs = 0;
+  /** Place frames name slots that the data file was not synced for (rule 9). */
+  #placesUnsynced = false;
   #closed = false;
 
   private constructor(
@@ -244,16 +246,23 @@ export class Storage {
     }
   }
 
+  /** Syncs place slots before a `full` commit frame; answers whether all of its own are synced. */
   #syncPlaces(level: Durability, placed: boolean, reserved: number): boolean {
-    if (!placed) return true;
-    if (level !== 'full') return false;
+    if (placed) this.#placesUnsynced = true;
+    if (level !== 'full') return !placed;
     try {
-      if (this.pager.syncFile()) this.counters.placeSyncs++;
+      this.#syncPlaceSlots();
     } catch (cause) {
       this.pager.versions.unreserve(reserved);
       throw cause;
     }
     return true;
+  }
+
+  #syncPlaceSlots(): void {
+    if (!this.#placesUnsynced) return;
+    if (this.pager.syncFile()) this.counters.placeSyncs++;
+    this.#placesUnsynced = false;
   }
 
   /** Brings the appended commit as far as its level promises. A failure latches. */
@@ -288,7 +297,7 @@ export class Storage {
   flush(): void {
     this.refuseIfFailed();
     if (!this.hasUnsynced) return;
-    if (this.pager.syncFile()) this.counters.placeSyncs++;
+    this.#syncPlaceSlots();
     if (this.pager.syncLog()) this.counters.commitSyncs++;
     this.#oldestUnsyncedMs = 0;
   }
