@@ -19,7 +19,6 @@ import {
   headOf,
   KIND_INNER,
   KIND_LEAF,
-  KIND_MASK,
   KIND_WORD,
   LENGTH_MASK,
   LONG_KEY,
@@ -494,9 +493,4 @@ export class NodeEditor extends Node {
     }
     return order;
   }
-}
-
-/** The kind of a node's page without its flags. */
-export function kindOf(node: Node): number {
-  return node.words[node.word + KIND_WORD]! & KIND_MASK;
 }

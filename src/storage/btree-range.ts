@@ -8,7 +8,7 @@
  * unless they say that entries own overflow pages.
  */
 import { Entry, NodeEditor } from './btree-edit.ts';
-import { KIND_INNER, kindAt, LEVELS_MAX, Node } from './btree-node.ts';
+import { KIND_INNER, kindAt, LEVELS_MAX, type Node } from './btree-node.ts';
 import type { Path } from './btree-path.ts';
 import type { Tree } from './btree.ts';
 import { NO_PAGE, WRITER, type PageId } from './pages.ts';

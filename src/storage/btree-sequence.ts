@@ -5,7 +5,7 @@
  * separator that comes down (unless it only separates leaves), and the right node.
  */
 import { assert } from '../base/assert.ts';
-import { commonBytes, Entry, type NodeEditor } from './btree-edit.ts';
+import { commonBytes, type Entry, type NodeEditor } from './btree-edit.ts';
 import { ENTRY_BYTES, HEAD_BYTES, KIND_LEAF, LENGTH_MASK, type Limits } from './btree-node.ts';
 
 export class Sequence {
@@ -121,11 +121,6 @@ export class Sequence {
     if (middle !== undefined) return middle;
     assert(target !== this.#middle, 'an entry is staged beside the one between');
     return this.#nodeOf(v).stage(this.#ordinalOf(v), target);
-  }
-
-  /** Number of entries of the node before the middle among the first `v`. */
-  beforeCountOf(v: number): number {
-    return Math.min(v, this.#beforeCount);
   }
 
   /**

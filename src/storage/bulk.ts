@@ -31,7 +31,9 @@ export class TreeBuilder {
   readonly #isBTree: boolean;
   readonly #entriesMax: number;
   readonly #fillBytes: number;
+  /** The entry being added, one read back from an arena, one on its way up. */
   readonly #entry = new Entry();
+  readonly #loaded = new Entry();
   readonly #rising = new Entry();
   /** The key added last. */
   #last: Uint8Array = new Uint8Array(64);
@@ -192,9 +194,9 @@ export class TreeBuilder {
     const level = this.#levels[at]!;
     const prefix = level.prefixOf(0, count);
     const kind = kindAt(at, this.#isBTree);
-    const first = count > 0 ? level.load(0, this.#entry).key : this.#last;
+    const first = count > 0 ? level.load(0, this.#loaded).key : this.#last;
     target.begin(kind, at, isRoot, first, prefix, level.firstChild);
-    for (let i = 0; i < count; i++) target.append(level.load(i, this.#entry));
+    for (let i = 0; i < count; i++) target.append(level.load(i, this.#loaded));
     target.finish();
   }
 
@@ -236,7 +238,7 @@ export class TreeBuilder {
 
   #wholeKey(level: LevelArena, i: number): Uint8Array {
     const { overflow, root } = this.#tree;
-    const entry = level.load(i, this.#entry);
+    const entry = level.load(i, this.#loaded);
     const tail = entry.isLongKey ? overflow.lengthOf(entry.keyDescriptor, 0) : 0;
     const key = new Uint8Array(entry.keyBytes + tail);
     key.set(entry.key.subarray(0, entry.keyBytes));

@@ -281,7 +281,7 @@ export class Trial {
       to === undefined ? undefined : bytesOf(to),
     );
     let expected = 0;
-    for (const key of [...this.map.keys()]) {
+    for (const key of this.map.keys()) {
       if ((from !== undefined && key < from) || (to !== undefined && key >= to)) continue;
       this.map.delete(key);
       expected++;
