@@ -71,8 +71,8 @@ export class Checkpoint {
     this.#goal = goal;
     this.#counters = counters;
     const recent = new IntTable(CHANGE_STRIDE, pager.ledger, 'tables');
-    pager.versions.open(pager.commit);
-    pager.boundary = pager.commit;
+    pager.versions.open(pager.commitId);
+    pager.boundary = pager.commitId;
     pager.closing = pager.recent;
     pager.recent = recent;
     this.#heldByLog = pager.heldByLog;

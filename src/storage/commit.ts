@@ -108,7 +108,7 @@ function appendFrees(pager: Pager): void {
   const o = pager.overlay;
   for (let k = 0; k < o.count; k++) {
     if (o.slot[k] !== FREED || (o.flags[k]! & NEW) !== 0) continue;
-    pager.log.appendFree(o.page[k]!, pager.commit + 1);
+    pager.log.appendFree(o.page[k]!, pager.commitId + 1);
   }
 }
 
@@ -125,10 +125,10 @@ function appendPlaces(pager: Pager): boolean {
     entries[n * 3 + 1] = o.slot[k]!;
     entries[n * 3 + 2] = o.checksum[k]!;
     if (++n < PLACE_ENTRIES_MAX) continue;
-    pager.log.appendPlaces(entries, n, pager.commit + 1);
+    pager.log.appendPlaces(entries, n, pager.commitId + 1);
     n = 0;
   }
-  if (n > 0) pager.log.appendPlaces(entries, n, pager.commit + 1);
+  if (n > 0) pager.log.appendPlaces(entries, n, pager.commitId + 1);
   return any;
 }
 
@@ -171,7 +171,7 @@ function appendChange(pager: Pager, k: number, scratch: BufferId): void {
     const w = log.beginFrame(
       FRAME_CHANGE,
       page,
-      pager.commit + 1,
+      pager.commitId + 1,
       slab.pageBytes + CHANGE_OVERHEAD_BYTES,
     );
     const buffer = o.buffer[k]!;

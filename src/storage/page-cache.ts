@@ -78,7 +78,7 @@ export class PageCache implements BufferHost {
   /** The newest header in the file. */
   header: Header;
   /** Id of the newest commit. */
-  commit: number;
+  commitId: number;
   nextPage: number;
   recent: IntTable;
   /** Pages of the running checkpoint. */
@@ -129,7 +129,7 @@ export class PageCache implements BufferHost {
     this.heldByLog = new IntList(ledger, 'tables');
     this.retired = new IntList(ledger, 'tables');
     this.freePages = new IntList(ledger, 'tables');
-    this.commit = header.commit;
+    this.commitId = header.commit;
     this.nextPage = header.nextPage;
     this.#flatMax = Math.min(FLAT_PAGES_MAX, ledger.budgetBytes >> 6);
     this.#reserveBytes = Math.min(16 << 20, ledger.budgetBytes >> 3);

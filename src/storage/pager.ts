@@ -293,7 +293,7 @@ export class Pager extends PageCache implements Pages {
   /** Writes private pages to slots; their buffers stay. */
   placePrivate(ordinals: readonly number[]): void {
     const o = this.overlay;
-    for (const k of ordinals) this.stampCommit(o.buffer[k]!, this.commit + 1);
+    for (const k of ordinals) this.stampCommit(o.buffer[k]!, this.commitId + 1);
     const buffers = ordinals.map((k) => o.buffer[k]!);
     this.writeBuffers(buffers, (buffer, slot, checksum) => {
       const k = this.slab.owner[buffer]!;
@@ -475,7 +475,7 @@ export class Pager extends PageCache implements Pages {
   endCommit(commit: number, reserved: number): void {
     this.versions.unreserve(reserved - this.#versionsKept);
     this.#versionsKept = 0;
-    this.commit = commit;
+    this.commitId = commit;
     while (this.overlay.layers.length > 0) {
       for (const saved of this.overlay.popLayer().saved) this.#dropSaved(saved);
     }

@@ -135,7 +135,7 @@ function apply(pager: Pager, reader: LogReader, end: number): void {
         enter(pager, page, CHANGE_FREED, 0, 0);
         break;
       case FRAME_COMMIT:
-        pager.commit = commit;
+        pager.commitId = commit;
         pager.nextPage = Math.max(pager.nextPage, reader.floats[(reader.at >> 3) + 3]!);
         pager.coverPage(pager.nextPage);
         break;

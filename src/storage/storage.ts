@@ -71,11 +71,7 @@ export interface StorageCounters extends CheckpointCounters {
   recoveredCommits: number;
 }
 
-export class Storage {
-  readonly path: string;
-  readonly readOnly: boolean;
-  readonly ledger: Ledger;
-  readonly pager: Pager;
+export class Storage extends Pager {
   readonly counters: StorageCounters = {
     commits: 0,
     commitSyncs: 0,
@@ -110,8 +106,18 @@ export class Storage {
     opened: { file: File; lock: Lock | undefined; header: Header; badCopies: readonly number[] },
   ) {
     const { header, file } = opened;
-    this.path = options.path;
-    this.readOnly = options.readOnly ?? false;
+    const ledger = new Ledger(options.memoryBytes);
+    const slab = new Slab(header.layout.pageBytes, ledger);
+    const stagingPages = Math.max(2, Math.min(64, options.memoryBytes / 32 / slab.pageBytes) | 0);
+    super({
+      ledger,
+      slab,
+      header,
+      file: new PageFile(file, slab, stagingPages, ledger),
+      log: new Log(header.fileId, segmentBytesFor(options.memoryBytes), ledger),
+      path: options.path,
+      readOnly: options.readOnly ?? false,
+    });
     this.#fs = options.fs;
     this.#file = file;
     this.#lock = opened.lock;
@@ -119,20 +125,8 @@ export class Storage {
     this.#writeEach = options.writeEach ?? false;
     this.#now = options.now;
     this.mendedCopies = opened.badCopies;
-    this.ledger = new Ledger(options.memoryBytes);
-    const slab = new Slab(header.layout.pageBytes, this.ledger);
-    const stagingPages = Math.max(2, Math.min(64, options.memoryBytes / 32 / slab.pageBytes) | 0);
-    this.pager = new Pager({
-      ledger: this.ledger,
-      slab,
-      header,
-      file: new PageFile(file, slab, stagingPages, this.ledger),
-      log: new Log(header.fileId, segmentBytesFor(options.memoryBytes), this.ledger),
-      path: options.path,
-      readOnly: this.readOnly,
-    });
     if (header.bitmap.depth === 0) {
-      for (let slot = 0; slot < headerSlots(slab.pageBytes); slot++) this.pager.slots.claim(slot);
+      for (let slot = 0; slot < headerSlots(slab.pageBytes); slot++) this.slots.claim(slot);
     }
   }
 
@@ -163,10 +157,6 @@ export class Storage {
     }
   }
 
-  get header(): Header {
-    return this.pager.header;
-  }
-
   get logPath(): string {
     return `${this.path}-log`;
   }
@@ -179,7 +169,7 @@ export class Storage {
     }
     const logFile = this.#fs.open(this.logPath, 'write');
     try {
-      const found = replayLog(this.pager, logFile, this.logPath);
+      const found = replayLog(this, logFile, this.logPath);
       this.counters.recoveredCommits = found.commits;
       this.#startCheckpoint(false, found.generation + 1, found.end);
       this.#finishCheckpoint();
@@ -193,7 +183,7 @@ export class Storage {
 
   /** Refuses work after a failure that made the state unknown. */
   refuseIfFailed(): void {
-    const { failed } = this.pager;
+    const { failed } = this;
     if (this.#closed) throw failure('usage.closed', `${this.path} is closed`);
     if (failed === undefined) return;
     throw failure(
@@ -203,10 +193,10 @@ export class Storage {
     );
   }
 
-  begin(): void {
+  override begin(): void {
     this.refuseIfFailed();
     if (this.readOnly) throw failure('usage.read_only', `${this.path} is open for reading only`);
-    this.pager.begin();
+    super.begin();
   }
 
   /**
@@ -215,21 +205,20 @@ export class Storage {
    * other failure latches.
    */
   commit(level: Durability): number {
-    const { pager } = this;
-    assert(pager.inTransaction, 'a transaction is open');
-    if (pager.overlay.count === 0) {
-      pager.rollback();
-      return pager.commit;
+    assert(this.inTransaction, 'a transaction is open');
+    if (this.overlay.count === 0) {
+      this.rollback();
+      return this.commitId;
     }
     this.#startLog();
-    const appended = appendFrames(pager, () => this.#makeLogRoom());
+    const appended = appendFrames(this, () => this.#makeLogRoom());
     const reserved = this.#prepare(appended.bytes);
     const placesSynced = this.#syncPlaces(level, appended.placed, reserved);
-    const commit = pager.commit + 1;
-    pager.log.appendCommit(commit, pager.nextPage, placesSynced);
+    const commit = this.commitId + 1;
+    this.log.appendCommit(commit, this.nextPage, placesSynced);
     this.#secure(level);
-    for (let k = 0; k < pager.overlay.count; k++) pager.publish(k, commit);
-    pager.endCommit(commit, reserved);
+    for (let k = 0; k < this.overlay.count; k++) this.publish(k, commit);
+    this.endCommit(commit, reserved);
     this.counters.commits++;
     this.#pace(appended.bytes);
     return commit;
@@ -237,11 +226,10 @@ export class Storage {
 
   /** Does what can fail before the commit frame; undoes the frames if it does. */
   #prepare(bytes: number): number {
-    const { pager } = this;
     try {
-      return pager.preparePublish();
+      return this.preparePublish();
     } catch (cause) {
-      pager.log.rewind(pager.log.appended - bytes + 48);
+      this.log.rewind(this.log.appended - bytes + 48);
       throw cause;
     }
   }
@@ -253,7 +241,7 @@ export class Storage {
     try {
       this.#syncPlaceSlots();
     } catch (cause) {
-      this.pager.versions.unreserve(reserved);
+      this.versions.unreserve(reserved);
       throw cause;
     }
     return true;
@@ -261,15 +249,15 @@ export class Storage {
 
   #syncPlaceSlots(): void {
     if (!this.#placesUnsynced) return;
-    if (this.pager.syncFile()) this.counters.placeSyncs++;
+    if (this.syncFile()) this.counters.placeSyncs++;
     this.#placesUnsynced = false;
   }
 
   /** Brings the appended commit as far as its level promises. A failure latches. */
   #secure(level: Durability): void {
-    const { log } = this.pager;
+    const { log } = this;
     if (level === 'full') {
-      if (this.pager.syncLog()) this.counters.commitSyncs++;
+      if (this.syncLog()) this.counters.commitSyncs++;
       this.#oldestUnsyncedMs = 0;
       return;
     }
@@ -282,15 +270,15 @@ export class Storage {
 
   #writeLog(): void {
     try {
-      this.pager.log.write();
+      this.log.write();
     } catch (cause) {
-      throw this.pager.latch(cause);
+      throw this.latch(cause);
     }
   }
 
   /** Whether commits wait to be written or synced. */
   get hasUnsynced(): boolean {
-    return this.pager.log.synced < this.pager.log.appended;
+    return this.log.synced < this.log.appended;
   }
 
   /** Writes and syncs every commit so far: place slots first, then the log (rule 9). */
@@ -298,12 +286,8 @@ export class Storage {
     this.refuseIfFailed();
     if (!this.hasUnsynced) return;
     this.#syncPlaceSlots();
-    if (this.pager.syncLog()) this.counters.commitSyncs++;
+    if (this.syncLog()) this.counters.commitSyncs++;
     this.#oldestUnsyncedMs = 0;
-  }
-
-  rollback(): void {
-    this.pager.rollback();
   }
 
   // ---- snapshots
@@ -311,36 +295,35 @@ export class Storage {
   /** Opens a snapshot of the newest commit; answers its commit id, which is its view. */
   openSnapshot(): number {
     this.refuseIfFailed();
-    this.pager.versions.open(this.pager.commit);
-    return this.pager.commit;
+    this.versions.open(this.commitId);
+    return this.commitId;
   }
 
   closeSnapshot(commit: number): void {
-    if (!this.#closed) this.pager.versions.close(commit);
+    if (!this.#closed) this.versions.close(commit);
   }
 
   // ---- log and checkpoints
 
   /** The first commit after a clean open: a new log, then the flag in both header copies. */
   #startLog(): void {
-    const { pager } = this;
-    if (pager.log.started) return;
+    if (this.log.started) return;
     const existed = this.#fs.exists(this.logPath);
     this.#logFile = this.#fs.open(this.logPath, 'create');
-    const { header } = pager;
+    const { header } = this;
     try {
-      pager.log.start(this.#logFile, header.generation + 1, header.replayPosition);
+      this.log.start(this.#logFile, header.generation + 1, header.replayPosition);
       if (!existed) this.#fs.syncFolder(this.logPath);
     } catch (cause) {
-      pager.log.stop(false);
+      this.log.stop(false);
       this.#logFile.close();
-      throw pager.latch(cause);
+      throw this.latch(cause);
     }
-    pager.writeHeader({
+    this.writeHeader({
       ...header,
       sequence: header.sequence + 1,
-      generation: pager.log.generation,
-      replayPosition: pager.log.segmentStart,
+      generation: this.log.generation,
+      replayPosition: this.log.segmentStart,
       openForWriting: true,
     });
     this.counters.headerSyncs += 3;
@@ -357,14 +340,14 @@ export class Storage {
 
   /** Closes the open segment and starts a checkpoint of what it holds. */
   #beginCheckpoint(): void {
-    const { log } = this.pager;
+    const { log } = this;
     if (log.otherFree) log.switchSegment();
     this.#startCheckpoint(true, log.generation, log.segmentStart);
   }
 
   #startCheckpoint(openForWriting: boolean, generation: number, replayPosition: number): void {
     const goal = { openForWriting, generation, replayPosition, syncSlices: true };
-    this.#checkpoint = new Checkpoint(this.pager, goal, this.counters);
+    this.#checkpoint = new Checkpoint(this, goal, this.counters);
     this.#credit = 0;
   }
 
@@ -373,7 +356,7 @@ export class Storage {
     checkpoint.step(pages);
     if (!checkpoint.done) return;
     this.#checkpoint = undefined;
-    if (this.pager.log.started) this.pager.log.releaseSegment();
+    if (this.log.started) this.log.releaseSegment();
   }
 
   #finishCheckpoint(): void {
@@ -382,15 +365,14 @@ export class Storage {
 
   /** A commit earns the checkpoint credit in proportion to what it logged (rule 17). */
   #pace(bytesLogged: number): void {
-    const { pager } = this;
     try {
       if (this.#checkpoint === undefined) {
-        const changedBytes = pager.recent.count * pager.pageBytes;
-        if (changedBytes <= this.ledger.budgetBytes >> 3 || !pager.log.otherFree) return;
+        const changedBytes = this.recent.count * this.pageBytes;
+        if (changedBytes <= this.ledger.budgetBytes >> 3 || !this.log.otherFree) return;
         this.#beginCheckpoint();
         return;
       }
-      const left = Math.max(1, pager.log.room);
+      const left = Math.max(1, this.log.room);
       this.#credit += (this.#checkpoint.remaining * bytesLogged) / left;
       while (this.#checkpoint !== undefined && this.#credit >= PAGES_DUE) {
         const pages = Math.min(STEP_PAGES, Math.floor(this.#credit));
@@ -414,7 +396,7 @@ export class Storage {
 
   /** Does a step of the running checkpoint in idle time; answers whether there is more to do. */
   idle(): boolean {
-    if (this.#checkpoint === undefined || this.pager.failed !== undefined) return false;
+    if (this.#checkpoint === undefined || this.failed !== undefined) return false;
     try {
       this.#stepCheckpoint(STEP_PAGES);
     } catch (cause) {
@@ -427,7 +409,7 @@ export class Storage {
   /** Starts a checkpoint if there is something to write; answers whether one is running. */
   startCheckpoint(): boolean {
     this.refuseIfFailed();
-    if (this.#checkpoint === undefined && this.pager.recent.count > 0 && this.pager.log.started) {
+    if (this.#checkpoint === undefined && this.recent.count > 0 && this.log.started) {
       this.#beginCheckpoint();
     }
     return this.#checkpoint !== undefined;
@@ -449,8 +431,8 @@ export class Storage {
   close(): void {
     if (this.#closed) return;
     try {
-      if (this.pager.inTransaction) this.pager.rollback();
-      if (!this.readOnly && this.pager.failed === undefined) this.#closeCleanly();
+      if (this.inTransaction) this.rollback();
+      if (!this.readOnly && this.failed === undefined) this.#closeCleanly();
     } finally {
       this.#closed = true;
       this.#release();
@@ -458,18 +440,17 @@ export class Storage {
   }
 
   #closeCleanly(): void {
-    const { pager } = this;
-    const { log } = pager;
+    const { log } = this;
     this.#finishCheckpoint();
     if (!log.started) return;
-    if (pager.recent.count > 0) {
+    if (this.recent.count > 0) {
       this.#startCheckpoint(false, log.generation + 1, log.appended);
       this.#finishCheckpoint();
     } else {
-      pager.writeHeader({
-        ...pager.header,
-        sequence: pager.header.sequence + 1,
-        commit: pager.commit,
+      this.writeHeader({
+        ...this.header,
+        sequence: this.header.sequence + 1,
+        commit: this.commitId,
         generation: log.generation + 1,
         replayPosition: log.appended,
         openForWriting: false,
@@ -482,11 +463,11 @@ export class Storage {
 
   /** Takes free slots off the end of the file. */
   #cutFile(): void {
-    const { slots, retired } = this.pager;
+    const { slots, retired } = this;
     for (const slot of retired.items()) slots.drop(slot);
     retired.clear();
     const end = slots.usedEnd();
-    if (end < slots.count) this.#file.truncate(end * this.pager.pageBytes);
+    if (end < slots.count) this.#file.truncate(end * this.pageBytes);
   }
 
   /** Leaves the file as a crash would: nothing is written, handles are closed. */
@@ -497,9 +478,9 @@ export class Storage {
   }
 
   #release(): void {
-    this.pager.dispose();
-    this.pager.log.dispose();
-    this.pager.file.dispose();
+    this.dispose();
+    this.log.dispose();
+    this.file.dispose();
     this.#logFile?.close();
     this.#file.close();
     this.#lock?.release();

@@ -55,7 +55,7 @@ export class PageModel {
   }
 
   page(view: View, page: number): Uint8Array {
-    const { pager } = this.storage;
+    const pager = this.storage;
     const b = pager.read(page as PageId, view);
     const at = (b & pager.chunkMask) << pager.pageShift;
     return pager.bytes[b >> pager.chunkShift]!.slice(at, at + PAGE_BYTES);
@@ -70,7 +70,7 @@ export class PageModel {
 
   /** Changes some bytes of a page as an editor would: two hulls, and a slide now and then. */
   #scribble(work: State, page: number): void {
-    const { pager } = this.storage;
+    const pager = this.storage;
     const { random } = this;
     const b = pager.edit(page as PageId);
     const at = (b & pager.chunkMask) << pager.pageShift;
@@ -94,7 +94,7 @@ export class PageModel {
   }
 
   #change(work: State): void {
-    const { pager } = this.storage;
+    const pager = this.storage;
     const { random } = this;
     const pages = [...work.keys()];
     const roll = random.fraction();
@@ -117,7 +117,7 @@ export class PageModel {
   /** A transaction of random changes; returns after commit or rollback. */
   transaction(level: Durability, changes: number): void {
     const { storage, random } = this;
-    const { pager } = storage;
+    const pager = storage;
     storage.begin();
     let work = new Map(this.state);
     const savepoints: { token: number; state: State }[] = [];
@@ -183,7 +183,7 @@ export class PageModel {
       const model = new PageModel(storage, random, from.history[i]!);
       try {
         model.compare(LATEST, model.state, 1);
-        if (storage.pager.map.root.usedCount === model.state.size) return model.state;
+        if (storage.map.root.usedCount === model.state.size) return model.state;
       } catch {
         continue; // another state of the history
       }
