@@ -20,6 +20,7 @@ import {
   LONG_KEY,
   Node,
   PREFIX_WORD,
+  VALUE_BYTES_MAX,
 } from './btree-node.ts';
 import type { Overflow } from './overflow.ts';
 import type { BufferId, PageId, Pages, View } from './pages.ts';
@@ -61,11 +62,7 @@ export abstract class EntryReader {
    */
   valueCopy(): Uint8Array {
     const length = this.valueBytes;
-    if (this.isOverflow) {
-      const target = new Uint8Array(length);
-      this.valueInto(target, 0);
-      return target;
-    }
+    if (this.isOverflow) return this.#overflowCopy();
     const target = takeBytes(length);
     copyBytes(this.bytes, this.valueOffset, target, 0, length);
     return target;
@@ -83,8 +80,7 @@ export abstract class EntryReader {
       copyBytes(this.bytes, at + from, target, targetOffset, length);
       return;
     }
-    const { pages, buffer } = this;
-    const owner = pages.pageOf(buffer);
+    const owner = this.pages.pageOf(this.buffer);
     const descriptor = this.bytes.slice(at, at + descriptorBytes(this.bytes, at));
     this.overflow.read(this.view, owner, descriptor, 0, from, target, targetOffset, length);
   }
@@ -151,12 +147,25 @@ export abstract class EntryReader {
     if (slot < 0) this.#locateOverflow(length, words[word]! as PageId);
   }
 
+  #overflowCopy(): Uint8Array {
+    const at = this.valueOffset;
+    const owner = this.pages.pageOf(this.buffer);
+    const descriptor = this.bytes.slice(at, at + descriptorBytes(this.bytes, at));
+    this.overflow.checkLength(this.view, owner, descriptor, 0);
+    const target = new Uint8Array(this.valueBytes);
+    this.overflow.read(this.view, owner, descriptor, 0, 0, target, 0, target.length);
+    return target;
+  }
+
   #locateOverflow(length: number, page: PageId): void {
     const at = this.valueOffset;
     const bytes = descriptorBytes(this.bytes, at);
     if (bytes !== length) throw corruptPage(page, 'bytes of a descriptor', bytes, length);
     this.isOverflow = true;
     this.valueBytes = this.overflow.lengthOf(this.bytes, at);
+    if (this.valueBytes > VALUE_BYTES_MAX) {
+      throw corruptPage(page, 'length of a value', `at most ${VALUE_BYTES_MAX}`, this.valueBytes);
+    }
   }
 }
 

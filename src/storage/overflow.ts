@@ -144,6 +144,21 @@ export class Overflow {
     return DESCRIPTOR_BYTES + 8 * this.#runCount;
   }
 
+  /**
+   * Checks that a descriptor names as many pages as its length needs, before memory is taken for
+   * that length.
+   */
+  checkLength(view: View, owner: PageId, descriptor: Uint8Array, at: number): void {
+    this.#decode(owner, descriptor, at);
+    if (this.#nextList === 0) return; // inline runs were added up
+    let pages = 0;
+    while (this.#nextList !== 0 && pages <= this.#fullPages) {
+      this.#loadList(view);
+      for (let i = 0; i < this.#runCount; i++) pages += this.#runs[2 * i + 1]!;
+    }
+    if (pages !== this.#fullPages) throw this.#corrupt('pages of its runs', this.#fullPages, pages);
+  }
+
   /** Copies stored bytes `from` ≤ x < `from + length` into the target. */
   read(
     view: View,
@@ -502,10 +517,15 @@ export class Overflow {
       if (runs > DESCRIPTOR_RUNS_MAX || at + descriptorBytes(descriptor, at) > descriptor.length) {
         throw this.#corrupt('runs of a descriptor', DESCRIPTOR_RUNS_MAX, runs);
       }
+      let pages = 0;
       for (let i = 0; i < 2 * runs; i++) {
         this.#runs[i] = readUint32(descriptor, at + DESCRIPTOR_BYTES + 4 * i);
+        if ((i & 1) === 1) pages += this.#runs[i]!;
       }
       this.#runCount = runs;
+      if (pages !== this.#fullPages) {
+        throw this.#corrupt('pages of its runs', this.#fullPages, pages);
+      }
     }
     if (this.#restBytes > 0 !== (this.#tailPage !== 0)) {
       throw this.#corrupt('cluster page of a descriptor', this.#restBytes, this.#tailPage);
