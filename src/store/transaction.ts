@@ -77,7 +77,10 @@ export class Transaction {
 
   /** @throws {UsageError} usage.transaction unless a transaction is open and whole. */
   requireOpen(): void {
-    if (this.#status === 'open') return;
+    if (this.#status === 'open') {
+      this.#storage.settle(); // every write begins here, and holds no buffer yet
+      return;
+    }
     throw failure(
       'usage.transaction',
       this.#status === 'idle'
@@ -94,6 +97,11 @@ export class Transaction {
   /** Keeps a copy of a state that is about to be changed, once for each mark. */
   save(state: CollectionState): void {
     this.#saved.push(state.save(this.mark));
+  }
+
+  /** Writes what changed in counters to the catalog, before the pages are committed. */
+  storeStates(): void {
+    for (const saved of this.#saved) saved.state.store();
   }
 
   /** Ends the transaction after its pages were committed or rolled back. */
