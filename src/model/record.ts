@@ -406,6 +406,11 @@ export class RecordReader {
     return found;
   }
 
+  /** The value that `locate` or `locateNumber` came to. */
+  readLocated(): Value {
+    return readPayload(this.#bytes, this.offset, this.#to, this.descriptor);
+  }
+
   /** Whether the located payload is the same, byte for byte, as the other's. */
   sameLocated(other: RecordReader): boolean {
     if (this.descriptor !== other.descriptor) return false;

@@ -12,6 +12,8 @@
  */
 import { ByteWriter, MALFORMED, readUtf8, writeUtf8 } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
+import type { RecordId } from '../model/batch.ts';
+import { RECORD_BYTES_MAX } from '../limits.ts';
 import {
   accept,
   missingField,
@@ -106,6 +108,12 @@ export class Bucket implements Restorer {
   #writeKey(key: Value): number {
     if (this.keys.form === 'composite') accept(this.definition.fields[0]!, key);
     return this.keys.fromOne(key, this.#key);
+  }
+
+  /** The encoded key of a record id. */
+  keyOf(id: RecordId): Uint8Array {
+    this.keys.fromId(id, this.#key);
+    return this.#key.copy();
   }
 
   // Writing.

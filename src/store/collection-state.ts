@@ -19,6 +19,7 @@ const GENERATED_MAX = Number.MAX_SAFE_INTEGER;
 
 /** A copy of a state, which can put itself back. */
 export interface SavedState {
+  readonly state: CollectionState;
   /** `withPages`: whether the pages went back too, or names have to leave the catalog one by one. */
   restore(withPages: boolean): void;
 }
@@ -55,6 +56,7 @@ export class CollectionState implements FieldNames {
     const nameCount = this.#isLoaded ? this.#storedCount : -1;
     this.savedMark = mark;
     return {
+      state: this,
       restore: (withPages) => {
         this.nextId = nextId;
         this.isNextIdStale = isNextIdStale;
@@ -106,6 +108,12 @@ export class CollectionState implements FieldNames {
   store(): void {
     if (!this.isNextIdStale) return;
     this.#catalog.writeNextId(this.id, this.nextId);
+    this.isNextIdStale = false;
+  }
+
+  /** Sees that the collection is dropped: the catalog shall not hear of it any more. */
+  drop(): void {
+    this.touch();
     this.isNextIdStale = false;
   }
 

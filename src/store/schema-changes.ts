@@ -110,6 +110,7 @@ function* dropCollection(store: Store, name: string): Steps<void> {
   dropTree(store.tree(structure, root, definition.layout));
   store.catalog.deleteCollection(name);
   store.catalog.deleteNumbered(structure);
+  store.state(structure).drop();
   store.schemaChanged(name);
 }
 

@@ -96,6 +96,11 @@ export class Store {
     return old;
   }
 
+  /** Whether the open transaction has a schema of its own. */
+  get isSchemaChanged(): boolean {
+    return this.#changed !== undefined;
+  }
+
   /** The schema that the open transaction may change. */
   changingSchema(): Schema {
     this.transaction.requireOpen();
@@ -121,7 +126,7 @@ export class Store {
   /** Commits; answers the commit id. When it throws, the transaction is still open. */
   commit(level: CommitLevel): number {
     this.transaction.requireOpen();
-    for (const state of this.#states.values()) state.store();
+    this.transaction.storeStates();
     const commitId = this.storage.commit(level);
     if (this.#changed !== undefined) {
       this.#latest = this.#changed;
@@ -142,9 +147,9 @@ export class Store {
     if (this.#changed !== undefined) {
       this.#changed = undefined;
       this.epoch++;
-      this.#forgetNew(LATEST);
     }
     this.noteRollback();
+    this.#forgetNew(LATEST);
   }
 
   /** Marks a point to come back to; answers its token. */
@@ -160,9 +165,9 @@ export class Store {
       // The catalog went back: what the version knows is read again.
       this.#changed = this.#schemaAt.get(token) === true ? new Schema(this) : undefined;
       this.epoch++;
-      this.#forgetNew(WRITER);
     }
     this.noteRollback();
+    this.#forgetNew(WRITER);
   }
 
   release(token: number): void {
