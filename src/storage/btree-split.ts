@@ -1,8 +1,8 @@
 /**
  * Changes of more than one node: splits, merges, redistribution, growth and collapse of the root.
  *
- * A node is split in the middle by bytes; at the right (left) edge of the tree, or where entries
- * arrive in order, the old node stays full and the new one begins with the new entry. The root
+ * A node is split in the middle by bytes. At the right (left) edge of the tree, and where entries
+ * arrive in order, it is cut at the new entry, so that what they leave behind is full. The root
  * keeps its page: it grows by moving its contents into a new child, and takes those of an only
  * child back when they fit.
  *
@@ -28,6 +28,9 @@ import { Sequence } from './btree-sequence.ts';
 import type { Overflow } from './overflow.ts';
 import { NO_PAGE, WRITER, type PageId, type Pages, type StructureId } from './pages.ts';
 
+/** Inserts in order after which a leaf is cut where they arrive, not in the middle. */
+const RUN_MIN = 4;
+
 export class Restructurer {
   readonly pages: Pages;
   readonly structure: StructureId;
@@ -50,6 +53,8 @@ export class Restructurer {
   /** Leaf and position of the last insert, to find entries that arrive in order. */
   #lastLeaf = 0;
   #lastPosition = 0;
+  /** Inserts so far that came right after, or right before, the one before them. */
+  #run = 0;
 
   constructor(
     pages: Pages,
@@ -119,6 +124,14 @@ export class Restructurer {
   }
 
   #noteInsert(page: number, position: number): void {
+    const step = position - this.#lastPosition;
+    if (page === this.#lastLeaf && (step === 1 || (step === 0 && position === 0))) this.#run++;
+    else this.#run = 0;
+    this.#placeLast(page, position);
+  }
+
+  /** Notes where the last insert is now that its leaf was split. */
+  #placeLast(page: number, position: number): void {
     this.#lastLeaf = page;
     this.#lastPosition = position;
   }
@@ -132,14 +145,11 @@ export class Restructurer {
     const { pages, path } = this;
     const page = path.nodes[depth]! as PageId;
     const node = this.#node.at(pages.edit(page)).checkCells();
-    const isOutside = !node.hasPrefixOf(entry);
-    const atStart = position === 0 && (isOutside || this.#isLeftEdge(depth));
-    const atEnd = position === node.count && (isOutside || this.#isRightEdge(depth, position));
-    assert(!isOutside || atStart || atEnd, 'a key without the prefix lies at an end of the node');
+    const middle = this.#middleOf(node, depth, position, entry);
     const fresh = this.#fresh.at(pages.allocate(this.structure));
     const freshPage = pages.pageOf(fresh.buffer);
     const above = path.positions[depth - 1]!;
-    if (atStart) {
+    if (middle === 0) {
       const risen = this.#splitBefore(node, fresh, entry);
       risen.child = page;
       const parent = this.#parent.at(pages.edit(path.nodes[depth - 1]! as PageId));
@@ -147,23 +157,47 @@ export class Restructurer {
       this.insertInto(depth - 1, above, risen);
       return;
     }
-    const risen = this.#splitAfter(node, fresh, position, entry, atEnd);
+    const risen = this.#splitAfter(node, fresh, position, entry, middle);
     risen.child = freshPage;
     this.insertInto(depth - 1, above, risen);
   }
 
-  /** Splits so that entries from some place on go to the fresh page; answers what rises. */
+  /**
+   * Number of entries, the new one counted, that stay below the cut; 0: only the new one goes to
+   * a page of its own, before all others.
+   */
+  #middleOf(node: NodeEditor, depth: number, position: number, entry: Entry): number {
+    const rises = this.isBTree || node.kind !== KIND_LEAF;
+    const isOutside = !node.hasPrefixOf(entry);
+    const isInRun = this.#run >= RUN_MIN && this.path.nodes[depth] === this.#lastLeaf;
+    if (position === 0 && (isOutside || isInRun || this.#isLeftEdge(depth))) return 0;
+    const sequence = this.#sequence.ofInsert(node, position, entry);
+    const { count } = sequence;
+    const before = position - (rises ? 1 : 0);
+    const isLast = position === node.count;
+    if (isOutside || (isLast && this.#isRightEdge(depth))) {
+      assert(isLast, 'a key without the prefix lies at an end of the node');
+      return before;
+    }
+    const prefix = node.prefixLength;
+    if (before > 0 && isInRun && position === this.#lastPosition + 1) {
+      const bytes = sequence.bytesOf(position, count, prefix);
+      if (this.limits.fits(node.kind, prefix, bytes, false)) return before;
+    }
+    return sequence.middle(prefix, rises);
+  }
+
+  /** Splits so that entries from `middle` on go to the fresh page; answers what rises. */
   #splitAfter(
     node: NodeEditor,
     fresh: NodeEditor,
     position: number,
     entry: Entry,
-    atEnd: boolean,
+    middle: number,
   ): Entry {
     const rises = this.isBTree || node.kind !== KIND_LEAF;
     const sequence = this.#sequence.ofInsert(node, position, entry);
     const { count } = sequence;
-    const middle = atEnd ? count - (rises ? 2 : 1) : sequence.middle(node.prefixLength, rises);
     let risen = this.#free(entry);
     if (rises) risen = sequence.entryAt(middle, risen);
     const from = rises ? middle + 1 : middle;
@@ -181,10 +215,10 @@ export class Restructurer {
       assert(node.tryInsert(position, entry), 'half a node has room for an entry');
     }
     if (node.level === 0) {
-      if (position < middle) this.#noteInsert(node.page, position);
-      else this.#noteInsert(fresh.page, position - from);
+      if (position < middle) this.#placeLast(node.page, position);
+      else this.#placeLast(fresh.page, position - from);
     }
-    if (!atEnd) this.#lengthenPrefix(node);
+    if (position <= middle) this.#lengthenPrefix(node);
     if (!rises) this.makeSeparator(node, node.count - 1, fresh, 0, risen);
     return risen;
   }
@@ -205,7 +239,7 @@ export class Restructurer {
       if (!isLeaf) node.setChild(0, risen.child);
       node.removeEntries(0, 1);
     }
-    if (node.level === 0) this.#noteInsert(fresh.page, 0);
+    if (node.level === 0) this.#placeLast(fresh.page, 0);
     if (!rises) this.makeSeparator(fresh, 0, node, 0, risen);
     return risen;
   }
@@ -249,6 +283,7 @@ export class Restructurer {
     path.nodes[1] = page;
     path.positions[0] = 0;
     path.depth++;
+    if (this.#lastLeaf === rootPage) this.#lastLeaf = page;
   }
 
   /** Takes the contents of the root's only child back into the root, if they fit. */
@@ -407,10 +442,7 @@ export class Restructurer {
       .checkCells();
   }
 
-  /** Whether a new last entry of a node continues a run of inserts, or ends the tree. */
-  #isRightEdge(depth: number, position: number): boolean {
-    const isNext = position === this.#lastPosition + 1;
-    if (isNext && this.path.nodes[depth] === this.#lastLeaf) return true;
+  #isRightEdge(depth: number): boolean {
     for (let i = depth; i > 0; i--) {
       if (this.path.positions[i - 1]! < this.#readParent(i).count) return false;
     }
@@ -418,7 +450,6 @@ export class Restructurer {
   }
 
   #isLeftEdge(depth: number): boolean {
-    if (this.path.nodes[depth] === this.#lastLeaf && this.#lastPosition === 0) return true;
     for (let i = 0; i < depth; i++) if (this.path.positions[i]! > 0) return false;
     return true;
   }

@@ -78,7 +78,7 @@ function fuzz(seed: number, changes: number, read: (trial: Trial) => boolean): v
 
 defineProperty({
   name: 'Tree reads damaged pages to a typed error or an end',
-  cases: 25,
+  cases: 10,
   run: (seed) => fuzz(seed, 40, readEverything),
   canary: (seed) =>
     fuzz(seed, 40, (trial) => {
@@ -90,7 +90,7 @@ defineProperty({
 
 defineProperty({
   name: 'Tree writes to damaged pages end with a database error or not at all',
-  cases: 15,
+  cases: 6,
   run: (seed) =>
     fuzz(seed, 30, (trial) => {
       const map = new Map(trial.map);

@@ -14,7 +14,7 @@ function grow(trial: Trial): void {
 
 defineProperty({
   name: 'Tree agrees with a sorted map under every layout',
-  cases: 60,
+  cases: 40,
   run: (seed) => grow(new Trial(seed)),
   canary: (seed) => {
     const trial = new Trial(seed);
