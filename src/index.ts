@@ -18,3 +18,13 @@ export {
   ValueError,
 } from './errors.ts';
 export type { ErrorClass, ErrorCode, ErrorOptions } from './errors.ts';
+export { Database, open, Snapshot, Transaction } from './database.ts';
+export type {
+  AsyncTransactionOptions,
+  MemoryReport,
+  StatsReport,
+  TransactionOptions,
+} from './database.ts';
+export { KeyValue } from './kv/key-value.ts';
+export type { KeyValueChange, KeyValueOptions, RangeOptions } from './kv/key-value.ts';
+export type { OpenOptions } from './options.ts';

@@ -136,7 +136,9 @@ export class Slab {
   #claimLastChunk(): boolean {
     const first = this.count - (1 << this.chunkShift);
     if (first <= 0) return false;
-    for (let b = first; b < this.count; b++) if (this.kind[b] !== FREE) return false;
+    for (let b = first; b < this.count; b++) {
+      if (this.kind[b] !== FREE || this.pins[b] !== 0) return false;
+    }
     let kept = 0;
     for (let i = 0; i < this.#freeCount; i++) {
       const b = this.#free[i]!;

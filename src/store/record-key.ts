@@ -53,10 +53,11 @@ export class RecordKeys {
     this.#codec = codec;
   }
 
+  /** `sources`: how keys are found in records; not for buckets, whose keys are given apart. */
   static of(
     definition: CollectionDefinition,
     collations: Collations,
-    sources: (parts: CollectionKeyParts) => PartSources,
+    sources?: (parts: CollectionKeyParts) => PartSources,
   ): RecordKeys {
     const { key } = definition;
     if (key.kind !== 'fields') return new RecordKeys(definition, undefined);
@@ -64,7 +65,7 @@ export class RecordKeys {
       descending: part.descending,
       collation: collations.get(part.collation),
     }));
-    return new RecordKeys(definition, sources(key.parts), new KeyCodec(orders));
+    return new RecordKeys(definition, sources?.(key.parts), new KeyCodec(orders));
   }
 
   /** Writes the key of a record id; answers its bytes. */

@@ -71,9 +71,7 @@ export class Schema {
     const { structure, root, definition } = entry;
     const store = this.#store;
     const tree = store.tree(structure, root, definition.layout);
-    const keys = RecordKeys.of(definition, store.collations, () => {
-      throw failure('internal.assertion', 'keys of a bucket are not found in records');
-    });
+    const keys = RecordKeys.of(definition, store.collations);
     return new Bucket(structure, definition, tree, keys, store.transaction);
   }
 

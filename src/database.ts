@@ -1,0 +1,731 @@
+/**
+ * An open database: the one place that joins questions and data, owns the clocks and everything
+ * asynchronous, and drives long operations.
+ *
+ * Line 6 of the strata. One writer at a time:
+ *
+ *   idle ── transaction, begin ──> writing here ── commit, rollback ──> idle
+ *   idle ── transactionAsync ────> writing in a task ── its end ──────> next in the queue, or idle
+ *
+ * Handles taken from the database see the newest commit, or the open synchronous transaction;
+ * handles taken from an asynchronous transaction see that one; handles of a snapshot its commit.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type DatabaseError, failure } from './errors.ts';
+import { KeyValue, type KeyValueOptions, type Scope } from './kv/key-value.ts';
+import { Collations } from './model/collation.ts';
+import type { CollectionDefinition } from './model/schema.ts';
+import { LATEST, type PointBucket, type SourceView, TRANSACTION } from './model/source.ts';
+import type { Value } from './model/value.ts';
+import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
+import { ACCOUNTS, type Account } from './base/ledger.ts';
+import { runSteps } from './base/steps.ts';
+import { MemoryFileSystem } from './storage/memory-file.ts';
+import { NodeFileSystem } from './storage/node-file.ts';
+import { type FileSystem } from './storage/file.ts';
+import { type Durability, Storage, type StorageCounters } from './storage/storage.ts';
+import { StorePointAccess } from './store/point-access.ts';
+import { schemaChange } from './store/schema-changes.ts';
+import { Store } from './store/store.ts';
+
+/** Options of one transaction. */
+export interface TransactionOptions {
+  /** What its commit promises; default as the database was opened. */
+  readonly durability?: Durability;
+}
+
+/** Options of an asynchronous transaction. */
+export interface AsyncTransactionOptions extends TransactionOptions {
+  /** Milliseconds to wait for the writers before; default no limit. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** Bytes of memory by what they are for. */
+export interface MemoryReport {
+  readonly budgetBytes: number;
+  readonly usedBytes: number;
+  readonly peakBytes: number;
+  readonly accounts: Readonly<Record<Account, number>>;
+  /** Bytes of the files of a `:memory:` database; they are not in the budget. */
+  readonly memoryFileBytes: number;
+}
+
+/** What the storage has done since it was opened, and what it holds. */
+export interface StatsReport extends StorageCounters {
+  readonly pagesRead: number;
+  readonly pagesWritten: number;
+  readonly writes: number;
+  readonly logBytes: number;
+  readonly logWrites: number;
+  readonly pagesSpilled: number;
+  readonly pagesInUse: number;
+  readonly slots: number;
+  readonly freeSlots: number;
+  readonly commitId: number;
+  readonly versions: number;
+  /** Commits at which snapshots are open, the running checkpoint among them. */
+  readonly snapshots: readonly number[];
+}
+
+const open_ = new Set<Database>();
+
+/** Brings waiting commits of every open database to its file when the process exits. */
+function flushAll(): void {
+  for (const database of open_) database.flushAtExit();
+}
+
+/** A database; made by `open`. */
+export class Database {
+  readonly path: string;
+  readonly #storage: Storage;
+  readonly #store: Store;
+  readonly #points: StorePointAccess;
+  readonly #durability: Durability;
+  readonly #snapshotAgeMsMax: number;
+  readonly #memoryFiles: MemoryFileSystem | undefined;
+  readonly #delayMs: number;
+  readonly #scope: RootScope;
+  #isClosed = false;
+  /** Waiting asynchronous writers, first come first served. */
+  readonly #queue: (() => void)[] = [];
+  /** An asynchronous writer has its turn. */
+  #isTaken = false;
+  readonly #inTask = new AsyncLocalStorage<Database>();
+  #syncWaiters: { resolve: () => void; reject: (cause: unknown) => void }[] = [];
+  #immediate: NodeJS.Immediate | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  readonly #snapshots = new Map<Snapshot, number>();
+
+  /** Not for use outside: call `open`. */
+  constructor(path: string, options: OpenOptions, fs?: FileSystem) {
+    const settings = settingsOf(options);
+    if (typeof path !== 'string' || path === '') {
+      throw failure('usage.argument', 'path is a text, the name of a file or ":memory:"');
+    }
+    this.path = path;
+    const isMemory = path === ':memory:';
+    this.#memoryFiles = isMemory && fs === undefined ? new MemoryFileSystem() : undefined;
+    this.#durability = settings.durability;
+    this.#snapshotAgeMsMax = settings.snapshotAgeMsMax;
+    this.#delayMs = milliseconds('delayMs', options.delayMs) ?? 250;
+    const collations = new Collations();
+    for (const [name, fold] of Object.entries(options.collations ?? {})) {
+      collations.register(name, fold);
+    }
+    this.#storage = Storage.open({
+      fs: fs ?? this.#memoryFiles ?? new NodeFileSystem(),
+      path: isMemory ? 'memory' : path,
+      memoryBytes: settings.memoryBytes,
+      layout: settings.layout,
+      named: settings.named,
+      fileId: crypto.getRandomValues(new Uint8Array(16)),
+      readOnly: options.readOnly ?? false,
+      lastCheckpoint: options.lastCheckpoint ?? false,
+      delayMs: this.#delayMs,
+      writeEach: options.writeEach ?? false,
+      now: () => performance.now(),
+    });
+    try {
+      this.#store = openStore(this.#storage, collations);
+    } catch (cause) {
+      this.#storage.abandon();
+      throw cause;
+    }
+    this.#points = new StorePointAccess(this.#store);
+    this.#scope = new RootScope(this);
+    if (open_.size === 0) process.on('exit', flushAll);
+    open_.add(this);
+  }
+
+  get isOpen(): boolean {
+    return !this.#isClosed;
+  }
+
+  /**
+   * Returns a handle of a key-value bucket, which is made by the first write if it is missing.
+   *
+   * @throws {SchemaError} schema.mismatch when the bucket has other kinds than asked for.
+   * @example
+   * const ages = db.kv('ages', { values: 'int' });
+   * ages.put('Ada', 36);
+   * ages.get('Ada'); // 36
+   */
+  kv<K extends Value = string, V extends Value = Value>(
+    name: string,
+    options?: KeyValueOptions,
+  ): KeyValue<K, V> {
+    this.refuseIfUnusable();
+    return new KeyValue<K, V>(this.#scope, name, options);
+  }
+
+  // ---- transactions
+
+  /**
+   * Runs a function in a transaction: everything it writes is committed when it returns, and
+   * nothing of it when it throws. Transactions do not nest.
+   *
+   * @throws {ConflictError} conflict.writer_busy while an asynchronous transaction is open.
+   */
+  transaction<T>(run: (tx: Transaction) => T, options: TransactionOptions = {}): T {
+    const tx = this.begin(options);
+    let result: T;
+    try {
+      result = run(tx);
+      if (result instanceof Promise) {
+        result.catch(() => undefined); // it is the error below that the caller gets
+        throw failure('usage.transaction', 'the function of a transaction answered a promise', {
+          hint: 'Use transactionAsync for functions that wait.',
+        });
+      }
+    } catch (cause) {
+      tx.rollback();
+      throw cause;
+    }
+    if (tx.isOpen) tx.commit();
+    return result;
+  }
+
+  /** Begins a transaction that the caller ends with `commit` or `rollback`. */
+  begin(options: TransactionOptions = {}): Transaction {
+    requireNames('a transaction', options, ['durability']);
+    const level = levelOf(options.durability) ?? this.#durability;
+    this.refuseIfUnusable();
+    this.#refuseBusy();
+    this.#store.begin();
+    this.#scope.view = TRANSACTION;
+    return new Transaction(this.#scope, this.#store, (commit) => this.#end(commit, level));
+  }
+
+  #refuseBusy(): void {
+    if (!this.#isTaken && !this.#store.transaction.isOpen) return;
+    if (!this.#isTaken) throw failure('usage.transaction', 'a transaction is open already');
+    throw failure('conflict.writer_busy', 'an asynchronous transaction of this process is writing');
+  }
+
+  /** Ends the open transaction; a commit that fails rolls back. */
+  #end(commit: boolean, level: Durability): void {
+    try {
+      if (!commit) {
+        this.#store.rollback();
+        return;
+      }
+      try {
+        this.#store.commit(level);
+      } catch (cause) {
+        this.#store.rollback();
+        throw cause;
+      }
+    } finally {
+      this.#scope.view = LATEST;
+    }
+    this.#afterCommit(level);
+  }
+
+  /**
+   * Runs an asynchronous function in a transaction, after the writers before it. Only handles
+   * taken from `tx` write in it.
+   *
+   * @throws {LimitError} limit.time, limit.cancelled while it waits for its turn.
+   * @throws {UsageError} usage.transaction when it is called inside another.
+   */
+  async transactionAsync<T>(
+    run: (tx: Transaction) => Promise<T> | T,
+    options: AsyncTransactionOptions = {},
+  ): Promise<T> {
+    requireNames('a transaction', options, ['durability', 'timeoutMs', 'signal']);
+    const level = levelOf(options.durability) ?? this.#durability;
+    this.refuseIfUnusable();
+    if (this.#inTask.getStore() === this) {
+      throw failure('usage.transaction', 'an asynchronous transaction is begun inside another');
+    }
+    await this.#turn(options);
+    let task: TaskScope | undefined;
+    try {
+      this.refuseIfUnusable();
+      this.#store.begin();
+      task = new TaskScope(this);
+      const tx = new Transaction(task, this.#store, (commit) => this.#end(commit, level));
+      const result = await this.#runTask(run, tx);
+      if (level === 'group') await this.synced();
+      return result;
+    } finally {
+      if (task !== undefined) task.isOpen = false;
+      this.#isTaken = false;
+      this.#admitNext();
+    }
+  }
+
+  async #runTask<T>(run: (tx: Transaction) => Promise<T> | T, tx: Transaction): Promise<T> {
+    try {
+      const result = await this.#inTask.run(this, () => run(tx));
+      if (tx.isOpen) tx.commit();
+      return result;
+    } catch (cause) {
+      if (tx.isOpen) tx.rollback();
+      throw cause;
+    }
+  }
+
+  /** Waits for the writers before; the turn is the caller's until it gives it on. */
+  #turn(options: AsyncTransactionOptions): Promise<void> {
+    options.signal?.throwIfAborted();
+    if (!this.#isTaken && !this.#store.transaction.isOpen) {
+      this.#isTaken = true;
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      const leave = (error: DatabaseError): void => {
+        const place = this.#queue.indexOf(enter);
+        if (place < 0) return;
+        this.#queue.splice(place, 1);
+        reject(error);
+      };
+      const limit = milliseconds('timeoutMs', options.timeoutMs);
+      const timer =
+        limit === undefined
+          ? undefined
+          : setTimeout(() => {
+              leave(failure('limit.time', `no turn to write within ${limit} ms`));
+            }, limit);
+      const onAbort = (): void => leave(failure('limit.cancelled', 'waiting to write was cancelled'));
+      const enter = (): void => {
+        clearTimeout(timer);
+        options.signal?.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      options.signal?.addEventListener('abort', onAbort, { once: true });
+      this.#queue.push(enter);
+    });
+  }
+
+  /** Gives the turn to the next asynchronous writer. */
+  #admitNext(): void {
+    if (this.#isTaken || this.#queue.length === 0) return;
+    this.#isTaken = true;
+    this.#queue.shift()!();
+  }
+
+  // ---- snapshots
+
+  /** Takes a snapshot of the newest commit; what it reads never changes. Close it when done. */
+  snapshot(): Snapshot {
+    this.refuseIfUnusable();
+    const commitId = this.#storage.openSnapshot();
+    const snapshot = new Snapshot(this, commitId, () => {
+      if (this.#snapshots.delete(snapshot)) this.#storage.closeSnapshot(commitId);
+    });
+    this.#snapshots.set(snapshot, performance.now());
+    return snapshot;
+  }
+
+  /** Closes snapshots from under readers that keep them beyond the age limit. */
+  #expireSnapshots(): void {
+    if (this.#snapshotAgeMsMax === Infinity) return;
+    const oldest = performance.now() - this.#snapshotAgeMsMax;
+    for (const [snapshot, since] of this.#snapshots) if (since < oldest) snapshot.expire();
+  }
+
+  // ---- durability
+
+  /** Resolves when every commit so far is synced. */
+  synced(): Promise<void> {
+    this.refuseIfUnusable();
+    if (!this.#storage.hasUnsynced) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#syncWaiters.push({ resolve, reject });
+      this.#scheduleSync();
+    });
+  }
+
+  /** Writes and syncs every commit so far, whatever its level. */
+  sync(): void {
+    this.refuseIfUnusable();
+    this.#storage.flush();
+    this.#tellSynced(undefined);
+  }
+
+  #tellSynced(cause: unknown): void {
+    const waiters = this.#syncWaiters;
+    this.#syncWaiters = [];
+    for (const waiter of waiters) cause === undefined ? waiter.resolve() : waiter.reject(cause);
+  }
+
+  #scheduleSync(): void {
+    this.#immediate ??= setImmediate(() => {
+      this.#immediate = undefined;
+      this.#syncNow();
+    });
+  }
+
+  #syncNow(): void {
+    if (this.#isClosed) return;
+    try {
+      this.#storage.flush();
+      this.#tellSynced(undefined);
+    } catch (cause) {
+      this.#tellSynced(cause); // the storage is latched: every call says so from now on
+    }
+  }
+
+  #afterCommit(level: Durability): void {
+    if (this.#snapshots.size > 0) this.#expireSnapshots();
+    if (this.#queue.length > 0) this.#admitNext();
+    if (level === 'group') this.#scheduleSync();
+    else if (level === 'buffered' || this.#storage.checkpointRunning) this.#startTimer();
+  }
+
+  /** One timer, which keeps no process alive: late commits, and checkpoints in idle time. */
+  #startTimer(): void {
+    if (this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => this.#onTimer(), this.#delayMs);
+    this.#timer.unref();
+  }
+
+  #onTimer(): void {
+    this.#timer = undefined;
+    if (this.#isClosed || this.#storage.failed !== undefined) return;
+    this.#syncNow();
+    if (this.#storage.idle()) setImmediate(() => this.#onTimer()).unref();
+  }
+
+  /** Makes everything committed the newest checkpoint of the file, which empties the log. */
+  checkpoint(): void {
+    this.refuseIfUnusable();
+    this.#storage.checkpoint();
+  }
+
+  // ---- reports
+
+  /** Returns bytes of memory by what they are for. */
+  memory(): MemoryReport {
+    const { ledger } = this.#storage;
+    return {
+      budgetBytes: ledger.budgetBytes,
+      usedBytes: ledger.usedBytes,
+      peakBytes: ledger.peakBytes,
+      accounts: Object.fromEntries(ACCOUNTS.map((a) => [a, ledger.bytesOf(a)])) as Record<
+        Account,
+        number
+      >,
+      memoryFileBytes: this.#memoryFiles?.bytes ?? 0,
+    };
+  }
+
+  /** Returns counters of the storage since it was opened. */
+  stats(): StatsReport {
+    const s = this.#storage;
+    return {
+      ...s.counters,
+      pagesRead: s.file.reads,
+      pagesWritten: s.file.pagesWritten,
+      writes: s.file.writes,
+      logBytes: s.log.bytesAppended,
+      logWrites: s.log.writes,
+      pagesSpilled: s.spilledPages,
+      pagesInUse: s.map.root.usedCount,
+      slots: s.slots.count,
+      freeSlots: s.slots.freeCount,
+      commitId: s.commitId,
+      versions: s.versions.count,
+      snapshots: s.versions.commits,
+    };
+  }
+
+  // ---- the end
+
+  /** Closes the database: an open transaction is rolled back, everything committed is in the file. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    open_.delete(this);
+    if (open_.size === 0) process.off('exit', flushAll);
+    clearTimeout(this.#timer);
+    if (this.#immediate !== undefined) clearImmediate(this.#immediate);
+    if (this.#store.transaction.isOpen) this.#store.rollback();
+    try {
+      this.#storage.close();
+    } catch (cause) {
+      this.#tellSynced(cause);
+      throw cause;
+    }
+    this.#tellSynced(undefined);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  // ---- for the scopes below
+
+  refuseIfUnusable(): void {
+    if (this.#isClosed) throw failure('usage.closed', `${this.path} is closed`);
+    if (this.#storage.failed !== undefined) this.#storage.refuseIfFailed();
+  }
+
+  get store(): Store {
+    return this.#store;
+  }
+
+  get storage(): Storage {
+    return this.#storage;
+  }
+
+  bucket(name: string): PointBucket {
+    return this.#points.bucket(name);
+  }
+
+  /** Begins the transaction of one write; answers false if the caller's is open already. */
+  beginOwnWrite(): boolean {
+    this.refuseIfUnusable();
+    if (this.#isTaken) this.#refuseBusy();
+    if (this.#store.transaction.isOpen) return false;
+    this.#store.begin();
+    this.#scope.view = TRANSACTION;
+    return true;
+  }
+
+  endOwnWrite(commit: boolean): void {
+    this.#end(commit, this.#durability);
+  }
+
+  /** Called when the process exits: what waits is written, as far as it can be. */
+  flushAtExit(): void {
+    try {
+      if (!this.#isClosed && !this.#storage.readOnly) this.#storage.flush();
+    } catch {
+      return; // recovery keeps what was promised; an exit handler has nobody to tell
+    }
+  }
+}
+
+/** Lays an empty file out and opens the store. */
+function openStore(storage: Storage, collations: Collations): Store {
+  if (storage.nextPage === 1 && !storage.readOnly) {
+    storage.begin();
+    Store.create(storage);
+    storage.commit('full');
+  }
+  return new Store(storage, { collations, ledger: storage.ledger });
+}
+
+/** What all scopes share. */
+abstract class DatabaseScope implements Scope {
+  protected readonly database: Database;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  abstract readonly view: SourceView;
+  abstract check(): void;
+  abstract beginWrite(): boolean;
+
+  commitWrite(): void {
+    this.database.endOwnWrite(true);
+  }
+
+  rollbackWrite(): void {
+    this.database.endOwnWrite(false);
+  }
+
+  hold(): SourceView {
+    return this.view === LATEST ? this.database.storage.openSnapshot() : this.view;
+  }
+
+  release(view: SourceView): void {
+    if (view < LATEST && this.view >= LATEST) this.database.storage.closeSnapshot(view);
+  }
+
+  bucket(name: string): PointBucket {
+    return this.database.bucket(name);
+  }
+
+  definition(name: string): CollectionDefinition | undefined {
+    return this.database.store.schema(this.view).find(name, this.view)?.definition;
+  }
+
+  define(definition: CollectionDefinition): void {
+    runSteps(schemaChange(this.database.store, { change: 'createCollection', definition }));
+  }
+}
+
+/** Handles of the database itself. */
+class RootScope extends DatabaseScope {
+  override view: SourceView = LATEST;
+
+  check(): void {
+    this.database.refuseIfUnusable();
+  }
+
+  beginWrite(): boolean {
+    return this.database.beginOwnWrite();
+  }
+}
+
+/** Handles of an asynchronous transaction. */
+class TaskScope extends DatabaseScope {
+  override readonly view: SourceView = TRANSACTION;
+  isOpen = true;
+
+  check(): void {
+    this.database.refuseIfUnusable();
+    if (!this.isOpen) throw failure('usage.closed', 'the transaction has ended');
+  }
+
+  beginWrite(): boolean {
+    this.check();
+    return false;
+  }
+}
+
+/** An open transaction. */
+export class Transaction {
+  readonly #scope: DatabaseScope;
+  readonly #store: Store;
+  readonly #end: (commit: boolean) => void;
+  #isOpen = true;
+
+  /** Not for use outside: call `transaction`, `transactionAsync` or `begin` of a database. */
+  constructor(scope: DatabaseScope, store: Store, end: (commit: boolean) => void) {
+    this.#scope = scope;
+    this.#store = store;
+    this.#end = end;
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  #check(): void {
+    if (!this.#isOpen) throw failure('usage.closed', 'the transaction has ended');
+    this.#scope.check();
+  }
+
+  /** Returns a handle of a bucket that reads and writes in this transaction. */
+  kv<K extends Value = string, V extends Value = Value>(
+    name: string,
+    options?: KeyValueOptions,
+  ): KeyValue<K, V> {
+    this.#check();
+    return new KeyValue<K, V>(this.#scope, name, options);
+  }
+
+  /** Marks a point to come back to; returns its token. */
+  savepoint(): number {
+    this.#check();
+    return this.#store.savepoint();
+  }
+
+  /** Takes back everything since a savepoint, which stays. */
+  rollbackTo(savepoint: number): void {
+    this.#check();
+    this.#store.rollbackTo(savepoint);
+  }
+
+  /** Forgets a savepoint and those within it; what was written stays. */
+  release(savepoint: number): void {
+    this.#check();
+    this.#store.release(savepoint);
+  }
+
+  /** Commits; if that fails nothing of the transaction remains. */
+  commit(): void {
+    this.#check();
+    this.#isOpen = false;
+    this.#end(true);
+  }
+
+  /** Takes everything back. Does nothing when the transaction has ended. */
+  rollback(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#end(false);
+  }
+
+  /** Rolls back unless the transaction has ended. */
+  [Symbol.dispose](): void {
+    this.rollback();
+  }
+}
+
+/** The state as of one commit. */
+export class Snapshot {
+  readonly commitId: number;
+  readonly #scope: SnapshotScope;
+  readonly #close: () => void;
+
+  /** Not for use outside: call `snapshot` of a database. */
+  constructor(database: Database, commitId: number, close: () => void) {
+    this.commitId = commitId;
+    this.#scope = new SnapshotScope(database, commitId);
+    this.#close = close;
+  }
+
+  /** Returns a handle of a bucket as of the snapshot. */
+  kv<K extends Value = string, V extends Value = Value>(
+    name: string,
+    options?: KeyValueOptions,
+  ): KeyValue<K, V> {
+    this.#scope.check();
+    return new KeyValue<K, V>(this.#scope, name, options);
+  }
+
+  close(): void {
+    if (this.#scope.state !== 'open') return;
+    this.#scope.state = 'closed';
+    this.#close();
+  }
+
+  /** Closes the snapshot because of its age; readers get `conflict.snapshot_expired`. */
+  expire(): void {
+    if (this.#scope.state !== 'open') return;
+    this.#scope.state = 'expired';
+    this.#close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Handles of a snapshot. */
+class SnapshotScope extends DatabaseScope {
+  override readonly view: SourceView;
+  state: 'open' | 'closed' | 'expired' = 'open';
+
+  constructor(database: Database, view: SourceView) {
+    super(database);
+    this.view = view;
+  }
+
+  check(): void {
+    this.database.refuseIfUnusable();
+    if (this.state === 'open') return;
+    if (this.state === 'closed') throw failure('usage.closed', 'the snapshot is closed');
+    throw failure('conflict.snapshot_expired', 'the snapshot passed its age limit');
+  }
+
+  beginWrite(): boolean {
+    throw failure('usage.read_only', 'a snapshot is for reading only');
+  }
+}
+
+/**
+ * Opens a database file, making it if there is none; `':memory:'` opens one that is in memory only.
+ *
+ * @throws {StorageError} storage.locked, storage.not_a_database, storage.future_format,
+ *   storage.permission, storage.recovery_needed, …
+ * @throws {UsageError} usage.argument, usage.layout
+ * @example
+ * const db = open('shop.mono', { memory: '64 MiB' });
+ * const prices = db.kv('prices', { values: 'int' });
+ * db.transaction(() => {
+ *   prices.put('apple', 30);
+ *   prices.put('pear', 45);
+ * });
+ * db.close();
+ */
+export function open(path: string, options: OpenOptions = {}): Database {
+  return new Database(path, options);
+}

@@ -1,0 +1,379 @@
+/**
+ * Key-value access to a bucket: a thin front over `PointBucket`.
+ *
+ * What a handle sees and writes in is told by the `Scope` it was taken from: the database, a
+ * transaction or a snapshot. A write outside a transaction commits by itself.
+ */
+import { failure } from '../errors.ts';
+import { defineBucket, type CollectionDefinition, type FieldType } from '../model/schema.ts';
+import type { KeyRange, PointBucket, SourceView } from '../model/source.ts';
+import type { Value } from '../model/value.ts';
+
+/** Where a handle was taken from: what it sees, and how its writes begin and end. */
+export interface Scope {
+  /** The view that reads have now. */
+  readonly view: SourceView;
+  /** @throws {DatabaseError} when the scope is closed or the database failed. */
+  check(): void;
+  /** Begins a transaction unless one is open here; answers whether it did. */
+  beginWrite(): boolean;
+  /** Ends a transaction that `beginWrite` began. */
+  commitWrite(): void;
+  rollbackWrite(): void;
+  /** A view that stays as it is until `release`. */
+  hold(): SourceView;
+  release(view: SourceView): void;
+  bucket(name: string): PointBucket;
+  definition(name: string): CollectionDefinition | undefined;
+  define(definition: CollectionDefinition): void;
+}
+
+/** Kinds that keys and values may have; JSON is any value, maps and lists included. */
+export interface KeyValueOptions {
+  /** Kind of the keys; default `'text'`. */
+  readonly keys?: FieldType;
+  /** Kind of the values; default `'json'`. */
+  readonly values?: FieldType;
+  /** Layout of a new bucket; an existing one keeps what it has. */
+  readonly layout?: {
+    readonly tree?: 'b+tree' | 'b-tree';
+    readonly order?: number;
+    readonly clusterSize?: number;
+  };
+}
+
+/** Which entries a range has; all bounds may be left out. */
+export interface RangeOptions<K> {
+  readonly gt?: K;
+  readonly gte?: K;
+  readonly lt?: K;
+  readonly lte?: K;
+  /** Text keys that begin with this. */
+  readonly prefix?: string;
+  readonly reverse?: boolean;
+  /** Most entries. */
+  readonly limit?: number;
+}
+
+/** One change of a batch. */
+export type KeyValueChange<K, V> =
+  | { readonly type: 'put'; readonly key: K; readonly value: V }
+  | { readonly type: 'delete'; readonly key: K };
+
+/** Ordered entries of one bucket, by key. */
+export class KeyValue<K extends Value = string, V extends Value = Value> {
+  readonly name: string;
+  readonly #scope: Scope;
+  readonly #bucket: PointBucket;
+  readonly #definition: CollectionDefinition;
+  readonly #lendsBytes: boolean;
+  #exists: boolean;
+
+  /**
+   * @throws {SchemaError} schema.mismatch when the bucket exists with other kinds or layout.
+   */
+  constructor(scope: Scope, name: string, options: KeyValueOptions = {}) {
+    const { keys, values, layout } = options;
+    this.name = name;
+    this.#scope = scope;
+    this.#bucket = scope.bucket(name);
+    const existing = scope.definition(name);
+    if (existing !== undefined) refuseOther(existing, options);
+    const made = defineBucket(name, keys ?? 'text', values ?? 'json', layout);
+    this.#definition = existing ?? made;
+    this.#exists = existing !== undefined;
+    this.#lendsBytes = this.#definition.fields[1]!.type === 'bytes';
+  }
+
+  /** Returns the value of a key, the caller's own; `undefined` if there is none. */
+  get(key: K): V | undefined {
+    const scope = this.#scope;
+    scope.check();
+    if (!this.#exists && !this.#isThere()) return undefined;
+    return this.#bucket.get(key, scope.view) as V | undefined;
+  }
+
+  /** Returns the values of keys, in their order; `undefined` where there is none. */
+  getMany(keys: Iterable<K>): (V | undefined)[] {
+    return Array.from(keys, (key) => this.get(key));
+  }
+
+  /** Tells whether there is an entry with the key. */
+  has(key: K): boolean {
+    this.#scope.check();
+    return this.#isThere() && this.#bucket.has(key, this.#scope.view);
+  }
+
+  /**
+   * Calls with the stored bytes of a value, lent without a copy until the call returns; returns
+   * what it returns, `undefined` if there is no such key.
+   */
+  view<T>(key: K, use: (bytes: Uint8Array) => T): T | undefined {
+    this.#scope.check();
+    return this.#isThere() ? this.#bucket.view(key, use, this.#scope.view) : undefined;
+  }
+
+  /** Writes a value regardless of what was there. Equal bytes are not written again. */
+  put(key: K, value: V): void {
+    const own = this.#scope.beginWrite();
+    try {
+      this.#define();
+      this.#bucket.put(key, value);
+    } catch (cause) {
+      throw this.#failed(own, cause);
+    }
+    if (own) this.#scope.commitWrite();
+  }
+
+  /**
+   * Writes a value whose key must be new.
+   *
+   * @throws {ConstraintError} constraint.unique when the key exists.
+   */
+  insert(key: K, value: V): void {
+    const own = this.#scope.beginWrite();
+    try {
+      this.#define();
+      this.#bucket.insert(key, value);
+    } catch (cause) {
+      throw this.#failed(own, cause);
+    }
+    if (own) this.#scope.commitWrite();
+  }
+
+  /** Deletes an entry; returns whether there was one. */
+  delete(key: K): boolean {
+    const own = this.#scope.beginWrite();
+    let found = false;
+    try {
+      found = this.#isThere() && this.#bucket.delete(key);
+    } catch (cause) {
+      throw this.#failed(own, cause);
+    }
+    if (own) this.#scope.commitWrite();
+    return found;
+  }
+
+  /** Makes many changes, all or none. */
+  batch(changes: Iterable<KeyValueChange<K, V>>): void {
+    const own = this.#scope.beginWrite();
+    try {
+      for (const change of changes) {
+        if (change.type === 'put') this.put(change.key, change.value);
+        else if (change.type === 'delete') this.delete(change.key);
+        else throw unknownChange(change);
+      }
+    } catch (cause) {
+      throw this.#failed(own, cause);
+    }
+    if (own) this.#scope.commitWrite();
+  }
+
+  /** Deletes the entries of a range; returns how many there were. */
+  deleteRange(options: Omit<RangeOptions<K>, 'reverse' | 'limit'> = {}): number {
+    const range = keyRange(options);
+    const own = this.#scope.beginWrite();
+    let count = 0;
+    try {
+      if (this.#isThere()) count = this.#bucket.deleteRange(range);
+    } catch (cause) {
+      throw this.#failed(own, cause);
+    }
+    if (own) this.#scope.commitWrite();
+    return count;
+  }
+
+  /** Returns the number of entries, or of those of a range. */
+  count(options?: Omit<RangeOptions<K>, 'reverse'>): number {
+    this.#scope.check();
+    if (!this.#isThere()) return 0;
+    if (options === undefined) return this.#bucket.count(this.#scope.view);
+    let count = 0;
+    const entries = this.#entries(options);
+    for (; entries.advance(); count++);
+    return count;
+  }
+
+  /** Returns the first entry of a range, a copy; `undefined` if there is none. */
+  first(options: Omit<RangeOptions<K>, 'limit'> = {}): [K, V] | undefined {
+    this.#scope.check();
+    if (!this.#isThere()) return undefined;
+    const entries = this.#entries({ ...options, limit: 1 });
+    return entries.advance() ? entries.takeCopy() : undefined;
+  }
+
+  /** Returns the last entry of a range, a copy; `undefined` if there is none. */
+  last(options: Omit<RangeOptions<K>, 'limit'> = {}): [K, V] | undefined {
+    return this.first({ ...options, reverse: options.reverse !== true });
+  }
+
+  /**
+   * Iterates the entries of a range in order of keys, as of the moment of the call. Values of
+   * kind `'bytes'` are lent without a copy until the next step: `slice` what is to be kept.
+   */
+  range(options: RangeOptions<K> = {}): IterableIterator<[K, V]> {
+    this.#scope.check();
+    if (!this.#isThere()) return [][Symbol.iterator]() as IterableIterator<[K, V]>;
+    return this.#entries(options);
+  }
+
+  #entries(options: RangeOptions<K>): Entries<K, V> {
+    return new Entries<K, V>(this.#scope, this.#bucket, options, this.#lendsBytes);
+  }
+
+  /** Whether the bucket exists as this handle sees it. */
+  #isThere(): boolean {
+    return this.#scope.definition(this.name) !== undefined;
+  }
+
+  #define(): void {
+    if (this.#exists) return;
+    if (!this.#isThere()) this.#scope.define(this.#definition);
+  }
+
+  #failed(own: boolean, cause: unknown): unknown {
+    if (own) this.#scope.rollbackWrite();
+    return cause;
+  }
+}
+
+/** The entries of a range, one at a time. */
+class Entries<K, V> implements IterableIterator<[K, V]> {
+  readonly #scope: Scope;
+  readonly #view: SourceView;
+  readonly #cursor: ReturnType<PointBucket['range']>;
+  readonly #lendsBytes: boolean;
+  #left: number;
+  #isOpen = true;
+
+  constructor(
+    scope: Scope,
+    bucket: PointBucket,
+    options: RangeOptions<K>,
+    lendsBytes: boolean,
+  ) {
+    const range = keyRange(options);
+    this.#left = limitOf(options);
+    this.#scope = scope;
+    this.#lendsBytes = lendsBytes;
+    this.#view = scope.hold();
+    this.#cursor = bucket.range(range, options.reverse === true, this.#view);
+  }
+
+  [Symbol.iterator](): this {
+    return this;
+  }
+
+  /** Goes to the next entry; false at the end, and everything held is released. */
+  advance(): boolean {
+    if (!this.#isOpen) return false;
+    this.#scope.check();
+    try {
+      if (this.#left > 0 && this.#cursor.next()) {
+        this.#left--;
+        return true;
+      }
+    } catch (cause) {
+      this.#close();
+      throw cause;
+    }
+    this.#close();
+    return false;
+  }
+
+  next(): IteratorResult<[K, V]> {
+    if (!this.advance()) return { done: true, value: undefined };
+    const cursor = this.#cursor;
+    const value = this.#lendsBytes ? cursor.valueBytes() : cursor.value();
+    return { done: false, value: [cursor.key() as K, value as V] };
+  }
+
+  return(): IteratorResult<[K, V]> {
+    this.#close();
+    return { done: true, value: undefined };
+  }
+
+  /** The entry with a value of the caller's own; closes. */
+  takeCopy(): [K, V] {
+    const entry: [K, V] = [this.#cursor.key() as K, this.#cursor.value() as V];
+    this.#close();
+    return entry;
+  }
+
+  #close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#cursor.close();
+    this.#scope.release(this.#view);
+  }
+}
+
+const RANGE_OPTIONS = ['gt', 'gte', 'lt', 'lte', 'prefix', 'reverse', 'limit'];
+
+function limitOf(options: { readonly limit?: number }): number {
+  const { limit } = options;
+  if (limit === undefined) return Infinity;
+  if (Number.isSafeInteger(limit) && limit >= 0) return limit;
+  throw failure('usage.argument', `limit: ${String(limit)} is not a whole number of entries`);
+}
+
+/** The range of keys that options stand for. */
+function keyRange<K>(options: RangeOptions<K>): KeyRange {
+  for (const name of Object.keys(options)) {
+    if (RANGE_OPTIONS.includes(name)) continue;
+    throw failure('usage.argument', `${name} is not an option of a range`, {
+      hint: `the options are ${RANGE_OPTIONS.join(', ')}`,
+    });
+  }
+  const { gt, gte, lt, lte, prefix } = options;
+  const two = (gt !== undefined && gte !== undefined) || (lt !== undefined && lte !== undefined);
+  const both = prefix !== undefined && [gt, gte, lt, lte].some((bound) => bound !== undefined);
+  if (two || both) {
+    throw failure('usage.argument', 'a range has at most one bound on each side, or a prefix');
+  }
+  if (prefix !== undefined) return prefixRange(prefix);
+  const from = gt ?? gte;
+  const to = lt ?? lte;
+  return {
+    ...(from !== undefined && { from: [from as Value], fromExclusive: gt !== undefined }),
+    ...(to !== undefined && { to: [to as Value], toInclusive: lte !== undefined }),
+  };
+}
+
+/** Texts with a prefix: from it to the first text that is greater than all of them. */
+function prefixRange(prefix: string): KeyRange {
+  if (typeof prefix !== 'string') throw failure('usage.argument', 'prefix: is not a text');
+  const points = Array.from(prefix);
+  while (points.length > 0) {
+    const last = points.pop()!.codePointAt(0)!;
+    if (last === 0x10ffff) continue;
+    const next = last === 0xd7ff ? 0xe000 : last + 1; // surrogates are no characters
+    return { from: [prefix], to: [points.join('') + String.fromCodePoint(next)] };
+  }
+  return { from: [prefix] };
+}
+
+function unknownChange(change: never): Error {
+  return failure('usage.argument', `a change of a batch is of type put or delete`, {
+    detail: { change },
+  });
+}
+
+function refuseOther(existing: CollectionDefinition, options: KeyValueOptions): void {
+  const mismatch = (what: string, has: unknown, asked: unknown): Error =>
+    failure('schema.mismatch', `${existing.name} has ${what} ${has}, not ${asked}`, {
+      detail: { collection: existing.name, setting: what, inFile: has, askedFor: asked },
+    });
+  if (existing.form !== 'bucket') throw mismatch('the form', existing.form, 'bucket');
+  const [key, value] = existing.fields;
+  if (options.keys !== undefined && options.keys !== key!.type) {
+    throw mismatch('keys of kind', key!.type, options.keys);
+  }
+  if (options.values !== undefined && options.values !== value!.type) {
+    throw mismatch('values of kind', value!.type, options.values);
+  }
+  for (const [name, asked] of Object.entries(options.layout ?? {})) {
+    const has = existing.layout[name as keyof typeof existing.layout];
+    if (asked !== undefined && asked !== has) throw mismatch(`layout ${name}`, has, asked);
+  }
+}
