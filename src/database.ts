@@ -11,7 +11,7 @@
  * handles taken from an asynchronous transaction see that one; handles of a snapshot its commit.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type DatabaseError, failure } from './errors.ts';
+import { DatabaseError, failure } from './errors.ts';
 import { KeyValue, type KeyValueOptions, type Scope } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
 import type { CollectionDefinition } from './model/schema.ts';
@@ -19,7 +19,9 @@ import { LATEST, type PointBucket, type SourceView, TRANSACTION } from './model/
 import type { Value } from './model/value.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
 import { ACCOUNTS, type Account } from './base/ledger.ts';
-import { runSteps } from './base/steps.ts';
+import { runSteps, type Steps } from './base/steps.ts';
+import { BitSet, checkFile } from './storage/check.ts';
+import { checkStore, treesOf } from './store/check.ts';
 import { MemoryFileSystem } from './storage/memory-file.ts';
 import { NodeFileSystem } from './storage/node-file.ts';
 import { type FileSystem } from './storage/file.ts';
@@ -66,6 +68,14 @@ export interface StatsReport extends StorageCounters {
   readonly versions: number;
   /** Commits at which snapshots are open, the running checkpoint among them. */
   readonly snapshots: readonly number[];
+}
+
+/** What a check found. */
+export interface CheckReport {
+  /** Everything that is wrong; empty when the file is whole. */
+  readonly faults: readonly DatabaseError[];
+  readonly pages: number;
+  readonly slots: number;
 }
 
 const open_ = new Set<Database>();
@@ -397,6 +407,25 @@ export class Database {
 
   // ---- reports
 
+  /**
+   * Checks the whole file: every page, its owner, every index against its records. Makes a
+   * checkpoint first; needs that no transaction is open.
+   */
+  check(): CheckReport {
+    this.refuseIfUnusable();
+    this.#refuseBusy();
+    const faults: DatabaseError[] = [];
+    const storage = this.#storage;
+    if (!storage.readOnly) storage.checkpoint();
+    storage.isChecking = true;
+    try {
+      runSteps(checkDatabase(storage, this.#store, (fault) => faults.push(fault)));
+    } finally {
+      storage.isChecking = false;
+    }
+    return { faults, pages: storage.map.root.usedCount, slots: storage.slots.count };
+  }
+
   /** Returns bytes of memory by what they are for. */
   memory(): MemoryReport {
     const { ledger } = this.#storage;
@@ -496,6 +525,31 @@ export class Database {
     } catch {
       return; // recovery keeps what was promised; an exit handler has nobody to tell
     }
+  }
+}
+
+function* checkDatabase(
+  storage: Storage,
+  store: Store,
+  report: (fault: DatabaseError) => void,
+): Steps<void> {
+  const owned = new BitSet(storage.nextPage, storage.ledger);
+  const visit = (page: number): void => {
+    if (owned.add(page)) return;
+    report(failure('corrupt.page', `page ${page} of ${storage.path} has two owners`));
+  };
+  try {
+    for (const { tree } of treesOf(store, LATEST)) {
+      tree.check(LATEST, visit, report);
+      yield;
+    }
+    yield* checkStore(store, LATEST, report);
+    yield* checkFile(storage, owned, report);
+  } catch (cause) {
+    if (!(cause instanceof DatabaseError)) throw cause;
+    report(cause); // the catalog itself is damaged: what hangs on it cannot be found
+  } finally {
+    owned.dispose();
   }
 }
 

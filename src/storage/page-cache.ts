@@ -93,6 +93,8 @@ export class PageCache implements BufferHost {
   readonly freePages: IntList;
   /** First failure that made the state unknown; everything is refused until a reopen. */
   failed: DatabaseError | undefined;
+  /** A check is looking for damage: finding it does not latch. */
+  isChecking = false;
   evictedDirty = 0;
   #table: Int32Array;
   #far: IntTable | undefined;
@@ -334,9 +336,20 @@ export class PageCache implements BufferHost {
   latch(cause: unknown): unknown {
     const { code } = cause as DatabaseError;
     if (code === 'storage.io' || String(code).startsWith('corrupt.')) {
-      if (!this.readOnly) this.failed ??= cause as DatabaseError;
+      if (!this.readOnly && !this.isChecking) this.failed ??= cause as DatabaseError;
     }
     return cause;
+  }
+
+  /**
+   * Latches a failure after which nobody knows what the files hold, a full disk included: that is
+   * `storage.io` here, since rolling back would not help. Answers the error to throw.
+   */
+  latchUnknown(cause: unknown, what: string): unknown {
+    const { code, message } = cause as DatabaseError;
+    if (code !== 'storage.io' && code !== 'storage.full') return this.latch(cause);
+    const detail = { ...(cause as DatabaseError).detail, path: this.path };
+    return this.latch(failure('storage.io', `${what}: ${message}`, { cause, detail }));
   }
 
   // ---- buffers
@@ -593,7 +606,7 @@ export class PageCache implements BufferHost {
         this.file.file.sync();
       }
     } catch (cause) {
-      throw this.latch(cause);
+      throw this.latchUnknown(cause, 'the header was not written');
     }
     this.header = header;
   }

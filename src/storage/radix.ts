@@ -36,7 +36,7 @@ export class Radix {
   /** Buffers of nodes by level and index. */
   readonly #nodes: Int32Array[] = [];
   readonly #tree: number;
-  readonly #name: string;
+  readonly name: string;
   readonly #slab: Slab;
   readonly #file: PageFile;
   readonly #host: BufferHost;
@@ -48,7 +48,7 @@ export class Radix {
     parts: { slab: Slab; file: PageFile; host: BufferHost; ledger: Ledger },
   ) {
     this.#tree = tree;
-    this.#name = tree === 0 ? 'page map' : 'slot bitmap';
+    this.name = tree === 0 ? 'page map' : 'slot bitmap';
     this.leafFan = leafFan;
     this.innerFan = parts.slab.pageBytes / INNER_ENTRY_BYTES;
     this.#slab = parts.slab;
@@ -136,7 +136,7 @@ export class Radix {
     const found = whole ? this.#file.checksum(buffer) : 0;
     if (!whole || found !== checksum) {
       this.#slab.give(buffer);
-      const what = `${this.#name} node ${index} of level ${level} in slot ${slot}`;
+      const what = `${this.name} node ${index} of level ${level} in slot ${slot}`;
       throw failure('corrupt.page', `${what} does not hold its checksum`, {
         detail: { node: index, level, slot, expected: checksum, found },
       });
@@ -205,15 +205,21 @@ export class Radix {
     return this.#slab.wordsOf(parent)[w + 2]!;
   }
 
-  /** Slot that a node has in the file, 0 if it has none yet. */
+  /** Slot that a node has in the file, 0 if it has none yet; its checksum is in `foundChecksum`. */
   slotOf(level: number, index: number): number {
     if (level >= this.depth) return 0;
-    if (level === this.depth - 1) return this.#root.slot;
+    if (level === this.depth - 1) {
+      this.foundChecksum = this.#root.checksum;
+      return this.#root.slot;
+    }
     const parent = this.node(level + 1, Math.floor(index / this.innerFan));
     if (parent === 0) return 0;
     const w = (this.#slab.offset(parent) >> 2) + (index % this.innerFan) * 4;
+    this.foundChecksum = this.#slab.wordsOf(parent)[w + 1]!;
     return this.#slab.wordsOf(parent)[w]!;
   }
+
+  foundChecksum = 0;
 
   /** Changed nodes of a level, ascending. */
   changedOf(level: number): number[] {
@@ -253,18 +259,19 @@ export class Radix {
     return sum;
   }
 
-  /** Calls `visit` for the slot of every node that the file has. */
-  visitSlots(visit: (slot: number, level: number, index: number) => void): void {
-    const walk = (level: number, index: number): void => {
-      const slot = this.slotOf(level, index);
-      if (slot !== 0) visit(slot, level, index);
-      if (level === 0) return;
-      for (let i = 0; i < this.innerFan; i++) {
-        const child = index * this.innerFan + i;
-        if (this.slotOf(level - 1, child) !== 0) walk(level - 1, child);
-      }
-    };
-    if (this.depth > 0) walk(this.depth - 1, 0);
+  /** Calls `visit` for the slot of every node that the file has, parents first. */
+  visitSlots(
+    visit: (slot: number, checksum: number, level: number, index: number) => void,
+    level = this.depth - 1,
+    index = 0,
+  ): void {
+    const slot = level < 0 ? 0 : this.slotOf(level, index);
+    if (slot === 0) return;
+    visit(slot, this.foundChecksum, level, index);
+    if (level === 0) return;
+    for (let i = 0; i < this.innerFan; i++) {
+      this.visitSlots(visit, level - 1, index * this.innerFan + i);
+    }
   }
 }
 
