@@ -96,14 +96,20 @@ export class PostingWalk {
       this.id = number === MALFORMED ? wideFirst(bytes, offset, to) : narrowFirst(number);
     } else {
       if (number === 0) throw malformed('an id follows itself');
-      const sum = number + (this.id as number);
-      this.id =
-        number !== MALFORMED && typeof this.id === 'number' && Number.isSafeInteger(sum)
-          ? sum
-          : wideSum(this.id, readWide(bytes, offset, to));
+      this.id = this.#plus(number);
     }
     this.offset = skipVarint(bytes, offset);
     return true;
+  }
+
+  /** The id that lies a distance behind this one; `MALFORMED` for a distance of many bits. */
+  #plus(distance: number): Integer {
+    const { id } = this;
+    if (distance !== MALFORMED && typeof id === 'number') {
+      const sum = id + distance;
+      if (Number.isSafeInteger(sum)) return sum;
+    }
+    return wideSum(id, readWide(this.bytes, this.offset, this.to));
   }
 }
 

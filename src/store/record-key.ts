@@ -26,7 +26,7 @@ import type { RecordReader } from '../model/record.ts';
 import { describeValue, fieldOf, type CollectionDefinition } from '../model/schema.ts';
 import { toInteger, type Integer } from '../model/temporal.ts';
 import { compareValues, Float, Int, KIND, kindOf, numberOf, type Value } from '../model/value.ts';
-import { PartSources } from './part-sources.ts';
+import type { PartSources } from './part-sources.ts';
 
 export type KeyForm = 'id' | 'text' | 'bytes' | 'composite';
 
