@@ -101,15 +101,16 @@ export function commonBytes(a: Uint8Array, aBytes: number, b: Uint8Array, bBytes
   return i;
 }
 
+/** Key bytes of the entry being copied from one node to another: one place for all editors. */
+let copiedKey = new Uint8Array(0);
+
 export class NodeEditor extends Node {
   /** Cell offset × 2^16 + ordinal of entries, while compacting. */
   #order = new Uint32Array(256);
-  /** Key bytes of the entry being copied from another node. */
-  readonly #key: Uint8Array;
 
   constructor(pages: Pages) {
     super(pages);
-    this.#key = new Uint8Array(pages.usableBytes + 1);
+    if (copiedKey.length <= pages.usableBytes) copiedKey = new Uint8Array(pages.usableBytes + 1);
   }
 
   override at(buffer: number): this {
@@ -311,7 +312,7 @@ export class NodeEditor extends Node {
         this.#addSlot(source.headAt(i), (slot & ~0xffff) | to);
         continue;
       }
-      const keyBytes = source.keyInto(i, this.#key);
+      const keyBytes = source.keyInto(i, copiedKey);
       const suffix = keyBytes - prefix;
       const tail = suffix > HEAD_BYTES ? suffix - HEAD_BYTES : 0;
       const oldSuffix = (slot >>> 16) & LENGTH_MASK;
@@ -321,10 +322,10 @@ export class NodeEditor extends Node {
       const to = this.#takeCell(this.kind === KIND_LEAF ? exact : (exact + 3) & ~3);
       const at = this.base + to;
       copyBytes(source.bytes, cell, this.bytes, at, cellHead);
-      copyBytes(this.#key, prefix + HEAD_BYTES, this.bytes, at + cellHead, tail);
+      copyBytes(copiedKey, prefix + HEAD_BYTES, this.bytes, at + cellHead, tail);
       copyBytes(source.bytes, cell + cellHead + oldTail, this.bytes, at + cellHead + tail, rest);
       const flags = slot & (LONG_KEY | LONG_VALUE);
-      this.#addSlot(headOf(this.#key, prefix, keyBytes), flags | (suffix << 16) | to);
+      this.#addSlot(headOf(copiedKey, prefix, keyBytes), flags | (suffix << 16) | to);
     }
     if (source.mayOverflow) words[this.word + KIND_WORD]! |= FLAG_OVERFLOW;
   }

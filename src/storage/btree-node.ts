@@ -385,9 +385,19 @@ export class Node {
 
   /** Bytes of the cell of an entry, padding included. */
   cellBytesAt(i: number): number {
-    const cell = this.slotAt(i) & 0xffff;
-    const bytes = this.valueAt(i) - this.base + this.valueBytesAt(i) - cell;
-    return this.kind === KIND_LEAF ? bytes : (bytes + 3) & ~3;
+    const slot = this.slotAt(i);
+    const cell = slot & 0xffff;
+    if ((slot & LONG_KEY) === 0 && this.kind === KIND_LEAF) {
+      const { bytes } = this;
+      const at = this.base + cell;
+      const suffix = (slot >>> 16) & LENGTH_MASK;
+      const tail = suffix > HEAD_BYTES ? suffix - HEAD_BYTES : 0;
+      const length = 2 + tail + (bytes[at]! | (bytes[at + 1]! << 8));
+      if (cell + length > this.usableBytes) throw this.corrupt('end of a cell', cell + length);
+      return length;
+    }
+    const length = this.valueAt(i) - this.base + this.valueBytesAt(i) - cell;
+    return this.kind === KIND_LEAF ? length : (length + 3) & ~3;
   }
 
   /** Copies the key bytes that stand in the page into `target`; answers their number. */

@@ -14,7 +14,7 @@
  * Nothing here holds a buffer across `makeSeparator`, which may write overflow pages.
  */
 import { assert } from '../base/assert.ts';
-import { commonBytes, Entry, NodeEditor } from './btree-edit.ts';
+import { commonBytes, type Entry, type NodeEditor } from './btree-edit.ts';
 import {
   descriptorBytes,
   KIND_LEAF,
@@ -24,7 +24,8 @@ import {
   type Node,
 } from './btree-node.ts';
 import type { Path } from './btree-path.ts';
-import { Sequence } from './btree-sequence.ts';
+import type { Sequence } from './btree-sequence.ts';
+import { Workbench } from './btree-workbench.ts';
 import type { Overflow } from './overflow.ts';
 import { NO_PAGE, WRITER, type PageId, type Pages, type StructureId } from './pages.ts';
 
@@ -41,14 +42,16 @@ export class Restructurer {
   readonly entriesMax: number;
   readonly entriesMin: number;
   readonly isBTree: boolean;
+  // All from the workbench: the node being changed, a new one beside it, their parent, copies of
+  // two siblings, entries in transit, a separator that goes away, bytes of a key.
   readonly #node: NodeEditor;
   readonly #fresh: NodeEditor;
   readonly #parent: NodeEditor;
   readonly #left: NodeEditor;
   readonly #right: NodeEditor;
   readonly #sequence: Sequence;
-  readonly #staged = [new Entry(), new Entry()] as const;
-  readonly #old = new Entry();
+  readonly #staged: readonly [Entry, Entry];
+  readonly #old: Entry;
   readonly #key: Uint8Array;
   /** Leaf and position of the last insert, to find entries that arrive in order. */
   #lastLeaf = 0;
@@ -72,13 +75,16 @@ export class Restructurer {
     this.isBTree = path.isBTree;
     this.entriesMax = order === 0 ? 0xffff : order - 1;
     this.entriesMin = order === 0 ? 0xffff : ((order + 1) >> 1) - 1;
-    this.#node = new NodeEditor(pages);
-    this.#fresh = new NodeEditor(pages);
-    this.#parent = new NodeEditor(pages);
-    this.#left = new NodeEditor(pages).atScratch(new ArrayBuffer(pages.pageBytes));
-    this.#right = new NodeEditor(pages).atScratch(new ArrayBuffer(pages.pageBytes));
-    this.#sequence = new Sequence(limits, this.#node);
-    this.#key = new Uint8Array(pages.usableBytes + 1);
+    const bench = Workbench.of(pages);
+    this.#node = bench.node;
+    this.#fresh = bench.fresh;
+    this.#parent = bench.parent;
+    this.#left = bench.left;
+    this.#right = bench.right;
+    this.#sequence = bench.sequence;
+    this.#staged = bench.staged;
+    this.#old = bench.old;
+    this.#key = bench.key;
   }
 
   /** Puts an entry into the node at `depth` of the path, splitting nodes as it must. */

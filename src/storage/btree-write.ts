@@ -6,7 +6,7 @@
  * last.
  */
 import { failure } from '../errors.ts';
-import { Entry, NodeEditor } from './btree-edit.ts';
+import type { Entry, NodeEditor } from './btree-edit.ts';
 import {
   descriptorBytes,
   KEY_BYTES_MAX,
@@ -16,6 +16,7 @@ import {
 } from './btree-node.ts';
 import type { Path } from './btree-path.ts';
 import { orderOf, Restructurer } from './btree-split.ts';
+import { Workbench } from './btree-workbench.ts';
 import type { Tree } from './btree.ts';
 import { WRITER, type PageId, type Pages } from './pages.ts';
 
@@ -33,15 +34,18 @@ export class TreeWriter {
   readonly #pages: Pages;
   readonly #path: Path;
   readonly #node: NodeEditor;
-  readonly #entry = new Entry();
-  readonly #removed = new Entry();
+  readonly #entry: Entry;
+  readonly #removed: Entry;
 
   constructor(tree: Tree) {
     const { pages, structure, limits, overflow } = tree;
     this.#tree = tree;
     this.#pages = pages;
     this.#path = tree.newPath();
-    this.#node = new NodeEditor(pages);
+    const bench = Workbench.of(pages);
+    this.#node = bench.target;
+    this.#entry = bench.entry;
+    this.#removed = bench.removed;
     const order = tree.layout.order ?? 0;
     const path = this.#path;
     this.restructurer = new Restructurer(pages, structure, limits, overflow, path, order);

@@ -25,7 +25,7 @@ function build(trial: Trial, count: number, fill: number): void {
 
 defineProperty({
   name: 'TreeBuilder builds what inserts would',
-  cases: 30,
+  cases: 14,
   run: (seed) => {
     const trial = new Trial(seed);
     const random = new Random(seed);

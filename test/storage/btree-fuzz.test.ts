@@ -61,7 +61,8 @@ function readEverything(trial: Trial): boolean {
 
 function fuzz(seed: number, changes: number, read: (trial: Trial) => boolean): void {
   const random = new Random(seed);
-  const shape = { ...randomShape(random), largeShare: 0.15 };
+  const shape = { ...randomShape(random), pageBytes: 4096, largeShare: 0.15 };
+  shape.layout = { ...shape.layout, clusterBytes: random.pick([256, 512, 2048]) };
   const trial = new Trial(seed, shape);
   trial.batch(500, 0.9);
   trial.commit();

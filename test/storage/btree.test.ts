@@ -14,7 +14,7 @@ function grow(trial: Trial): void {
 
 defineProperty({
   name: 'Tree agrees with a sorted map under every layout',
-  cases: 40,
+  cases: 20,
   run: (seed) => grow(new Trial(seed)),
   canary: (seed) => {
     const trial = new Trial(seed);
