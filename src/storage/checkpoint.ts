@@ -70,18 +70,32 @@ export class Checkpoint {
     this.#pager = pager;
     this.#goal = goal;
     this.#counters = counters;
-    const recent = new IntTable(CHANGE_STRIDE, pager.ledger, 'tables');
-    pager.versions.open(pager.commitId);
+    this.#sets = new IntList(pager.ledger, 'tables');
+    this.#clears = new IntList(pager.ledger, 'tables');
+    const recent = this.#openBoundary();
     pager.boundary = pager.commitId;
     pager.closing = pager.recent;
     pager.recent = recent;
     this.#heldByLog = pager.heldByLog;
     pager.heldByLog = new IntList(pager.ledger, 'tables');
-    this.#sets = new IntList(pager.ledger, 'tables');
-    this.#clears = new IntList(pager.ledger, 'tables');
     this.#order = inWritingOrder(pager, pager.closing.keys());
     if (pager.bitmap.depth > 0) return;
     for (let slot = 0; slot < headerSlots(pager.pageBytes); slot++) this.#sets.push(slot);
+  }
+
+  /** Does what can fail before anything is changed: opens the snapshot, makes a new table. */
+  #openBoundary(): IntTable {
+    const pager = this.#pager;
+    const recent = new IntTable(CHANGE_STRIDE, pager.ledger, 'tables');
+    try {
+      this.#sets.reserve(headerSlots(pager.pageBytes));
+      pager.versions.open(pager.commitId);
+      return recent;
+    } catch (cause) {
+      recent.dispose();
+      this.#sets.clear();
+      throw cause;
+    }
   }
 
   get done(): boolean {
@@ -161,6 +175,8 @@ export class Checkpoint {
   #writeMapLeaf(leaf: number, from: number, to: number): void {
     const { map, slab, closing } = this.#pager;
     map.cover(this.#byId[to - 1]!);
+    this.#sets.reserve(to - from); // a step that fails is repeated: nothing is pushed twice
+    this.#clears.reserve(to - from);
     const buffer = map.change(0, leaf);
     const words = slab.wordsOf(buffer);
     const at = slab.offset(buffer) >> 2;
@@ -184,6 +200,8 @@ export class Checkpoint {
 
   #saveNode(tree: Radix, level: number, index: number, used: number): void {
     const pager = this.#pager;
+    this.#sets.reserve(1);
+    this.#clears.reserve(1);
     const before = tree.slotOf(level, index);
     const slot = pager.slots.take();
     try {
@@ -206,7 +224,8 @@ export class Checkpoint {
       bitmap.cover(slots.count - 1);
       const sets = this.#sets.count;
       const clears = this.#clears.count;
-      for (; this.#setsSeen < sets; this.#setsSeen++) this.#takeNodes(this.#sets.at(this.#setsSeen));
+      for (; this.#setsSeen < sets; this.#setsSeen++)
+        this.#takeNodes(this.#sets.at(this.#setsSeen));
       for (; this.#clearsSeen < clears; this.#clearsSeen++) {
         this.#takeNodes(this.#clears.at(this.#clearsSeen));
       }
@@ -227,6 +246,8 @@ export class Checkpoint {
       const key = level * LEVEL_STRIDE + index;
       index = Math.floor(index / bitmap.innerFan);
       if (this.#nodeSlots.has(key)) continue;
+      this.#sets.reserve(1);
+      this.#clears.reserve(1);
       const before = bitmap.slotOf(level, key % LEVEL_STRIDE);
       const slot = slots.take();
       this.#nodeSlots.set(key, slot);
@@ -272,6 +293,9 @@ export class Checkpoint {
 
   #writeHeader(): void {
     const pager = this.#pager;
+    for (const slots of [this.#heldByLog, pager.retired]) {
+      for (const slot of slots.items()) pager.slots.load(slot); // so that completing cannot fail
+    }
     pager.syncFile();
     if (this.#goal.openForWriting && !pager.log.segmentSynced) {
       pager.syncLog(); // the segment that the header names must be there

@@ -59,6 +59,7 @@ export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
     }
     const placed = appendPlaces(pager);
     log.ensureSpace(COMMIT_FRAME_BYTES, isShrinking(pager));
+    log.reserveCommit();
     return { placed, bytes: log.appended - start + COMMIT_FRAME_BYTES };
   } catch (cause) {
     log.rewind(Math.max(start, log.written)); // making room writes what earlier commits left
@@ -179,9 +180,7 @@ function appendChange(pager: Pager, k: number, scratch: BufferId): void {
     const at = slab.offset(buffer) >> 2;
     takeCommitIdOf(pager, base, words, at);
     verifyHulls(pager, k, base);
-    const end = isNew
-      ? nonZeroRanges(pager, k, w)
-      : changedRanges(pager, k, base, scratch, w);
+    const end = isNew ? nonZeroRanges(pager, k, w) : changedRanges(pager, k, base, scratch, w);
     if (end === w && !isNew) return; // nothing differs
     const moves = isNew ? 0 : (o.moves[k]?.length ?? 0) / 3;
     log.endFrame(end, ((isNew ? CHANGE_BASE_ZERO : 0) << 8) | (moves << 16));

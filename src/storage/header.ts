@@ -38,6 +38,12 @@ export const HEADER_COPY_STRIDE = 4096;
 const MAGIC = 'Monochord\r\n\x1a\n\0\0\0';
 const BYTE_ORDER_MARK = 0x01020304;
 const FLAG_OPEN = 1;
+const PAGE_BYTES_MIN = 4096;
+const PAGE_BYTES_MAX = 65_536;
+/** PageIds and slots are below 2^31. */
+const IDS_MAX = 2 ** 31;
+/** Levels of a radix tree that has an id for everything; see radix.ts. */
+const DEPTH_MAX = 5;
 
 /** Fields of the header, for the decoder and for `docs/FILE_FORMAT.md`: name, offset, bytes. */
 export const HEADER_FIELDS = [
@@ -162,7 +168,34 @@ function decodeCopy(bytes: Uint8Array): CopyState {
   const version = view.getUint32(16, true);
   if (version > FORMAT_VERSION) return { kind: 'future', version };
   if (view.getUint32(20, true) !== BYTE_ORDER_MARK) return { kind: 'bad' };
-  return { kind: 'valid', header: decodeFields(bytes, view) };
+  const header = decodeFields(bytes, view);
+  return isPossible(header) ? { kind: 'valid', header } : { kind: 'bad' };
+}
+
+function isCount(x: number, min: number, max: number): boolean {
+  return Number.isSafeInteger(x) && x >= min && x <= max;
+}
+
+/** Whether the fields lie in their ranges: a checksum says nothing against a wrong writer. */
+function isPossible(header: Header): boolean {
+  const { layout, map, bitmap, slotCount } = header;
+  const { pageBytes, order } = layout;
+  const isPage = isCount(pageBytes, PAGE_BYTES_MIN, PAGE_BYTES_MAX);
+  if (!isPage || (pageBytes & (pageBytes - 1)) !== 0) return false;
+  const first = headerSlots(pageBytes);
+  const numbers = [header.sequence, header.commit, header.generation, header.replayPosition];
+  return (
+    numbers.every((x) => isCount(x, 0, Number.MAX_SAFE_INTEGER)) &&
+    header.replayPosition % 8 === 0 &&
+    header.reservedBytes < pageBytes / 4 &&
+    order < 65_536 &&
+    isCount(header.nextPage, 1, IDS_MAX) &&
+    isCount(slotCount, first, IDS_MAX) &&
+    [map, bitmap].every((root) => {
+      if (root.depth === 0) return root.slot === 0;
+      return root.depth <= DEPTH_MAX && isCount(root.slot, first, slotCount - 1);
+    })
+  );
 }
 
 function decodeFields(bytes: Uint8Array, view: DataView): Header {
@@ -209,6 +242,8 @@ export function readHeader(file: File, path: string): HeaderReading {
     const length = file.read(bytes, 0, HEADER_BYTES, ordinal * HEADER_COPY_STRIDE);
     return length < HEADER_BYTES ? ({ kind: 'foreign' } as const) : decodeCopy(bytes);
   });
+  // A newer program was here, and perhaps died between the copies: the older one is not taken.
+  if (copies.some((c) => c.kind === 'future')) throw unreadable(copies, path);
   const valid = copies.flatMap((c) => (c.kind === 'valid' ? [c.header] : []));
   const newest = valid.reduce<Header | undefined>(
     (best, h) => (best === undefined || h.sequence > best.sequence ? h : best),

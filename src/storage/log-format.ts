@@ -83,7 +83,9 @@ export function encodeLogHeader(fileId: Uint8Array, segmentBytes: number): Uint8
 
 /** Bytes of a segment, `undefined` if the bytes are no log header of this file. */
 export function decodeLogHeader(bytes: Uint8Array, fileId: Uint8Array): number | undefined {
-  return unsealed(bytes, LOG_MAGIC, fileId, 1)?.[0];
+  const segmentBytes = unsealed(bytes, LOG_MAGIC, fileId, 1)?.[0];
+  if (segmentBytes === undefined || !isPosition(segmentBytes)) return undefined;
+  return segmentBytes >= FRAME_BYTES_MAX && segmentBytes < 2 ** 32 ? segmentBytes : undefined;
 }
 
 export interface SegmentHeader {
@@ -101,7 +103,13 @@ export function decodeSegmentHeader(
   fileId: Uint8Array,
 ): SegmentHeader | undefined {
   const numbers = unsealed(bytes, SEGMENT_MAGIC, fileId, 2);
-  return numbers && { generation: numbers[0]!, start: numbers[1]! };
+  if (numbers === undefined || !numbers.every((x) => Number.isSafeInteger(x))) return undefined;
+  return isPosition(numbers[1]!) ? { generation: numbers[0]!, start: numbers[1]! } : undefined;
+}
+
+/** Whether a frame may stand at a position. */
+function isPosition(x: number): boolean {
+  return Number.isSafeInteger(x) && x >= 0 && x % 8 === 0;
 }
 
 /** What is common to the seeds of all frames of a segment. */
@@ -114,5 +122,7 @@ export function segmentSeed(fileId: Uint8Array, generation: number): number {
 
 /** Seed of the checksum of the frame at a position. */
 export function frameSeed(segment: number, position: number): number {
-  return segment ^ Math.imul(position | 0, 0x9e3779b1) ^ Math.imul((position / 2 ** 32) | 0, 0x85eb);
+  return (
+    segment ^ Math.imul(position | 0, 0x9e3779b1) ^ Math.imul((position / 2 ** 32) | 0, 0x85eb)
+  );
 }

@@ -145,11 +145,10 @@ export class LogReader {
       this.#loadedBytes = 0;
       const last = segment.start + this.#segmentBytes - SEGMENT_HEADER_BYTES;
       for (let p = Math.max(segment.start, end); p < last; p += 8) {
-        if (!this.#decode(p, segment)) {
-          if (this.#loadedBytes === 0) break;
-          continue;
-        }
-        if (this.kind !== FRAME_COMMIT) continue;
+        if (!this.#load(p, COMMIT_FRAME_BYTES, segment)) break;
+        const w = (p - this.#loadedFrom) >> 2; // only commit frames are worth a checksum
+        if ((this.words[w + 2]! & 255) !== FRAME_COMMIT) continue;
+        if (this.words[w + 1] !== COMMIT_FRAME_BYTES || !this.#decode(p, segment)) continue;
         const synced = this.floats[(this.at >> 3) + 4]!;
         if (synced > end) throw damaged(this.#path, end, p, synced);
       }

@@ -142,13 +142,19 @@ export class Log {
   switchSegment(): void {
     assert(this.#otherFree, 'the other log segment is free');
     this.write();
+    const { generation } = this;
+    const seed = this.#seed;
+    const segmentStart = this.#segmentStart;
     this.#segment = 1 - this.#segment;
     this.#otherFree = false;
     try {
-      this.#enterSegment(this.generation + 1);
+      this.#enterSegment(generation + 1);
       this.#extend(0);
     } catch (cause) {
-      this.#segment = 1 - this.#segment; // full disk: stay where we were
+      this.generation = generation; // full disk: stay where we were
+      this.#seed = seed;
+      this.#segmentStart = segmentStart;
+      this.#segment = 1 - this.#segment;
       this.#otherFree = true;
       throw cause;
     }
@@ -249,6 +255,11 @@ export class Log {
     }
   }
 
+  /** Makes room in the buffer for the commit frame, so that appending it cannot fail. */
+  reserveCommit(): void {
+    this.#reserve(COMMIT_FRAME_BYTES + FRAME_HEADER_BYTES);
+  }
+
   appendCommit(commit: number, nextPage: number, placesSynced: boolean): void {
     const frames = this.#frames;
     const checksum = this.#framesChecksum;
@@ -266,12 +277,13 @@ export class Log {
     if (needed <= this.#bytes.length) return;
     let length = this.#bytes.length;
     while (length < needed) length *= 2;
-    this.#resizeBuffer(length);
+    this.#ledger.charge('log', length);
+    this.#replaceBuffer(length);
   }
 
-  #resizeBuffer(length: number): void {
+  /** Goes on in a buffer of a length that is charged. */
+  #replaceBuffer(length: number): void {
     const before = this.#bytes;
-    this.#ledger.charge('log', length);
     const bytes = new Uint8Array(length);
     bytes.set(before.subarray(0, this.appended - this.written));
     this.#bytes = bytes;
@@ -294,7 +306,8 @@ export class Log {
       this.written = this.appended;
       this.writes++;
     }
-    if (this.#bytes.length > 4 * BUFFER_BYTES) this.#resizeBuffer(BUFFER_BYTES);
+    const large = this.#bytes.length > 4 * BUFFER_BYTES;
+    if (large && this.#ledger.tryCharge('log', BUFFER_BYTES)) this.#replaceBuffer(BUFFER_BYTES);
   }
 
   /** Whether the header of the open segment is durable, so that a file header may name it. */

@@ -69,13 +69,7 @@ class NodeFile implements File {
     try {
       let done = 0;
       while (done < length) {
-        done += fs.writeSync(
-          this.#fd,
-          source,
-          sourceOffset + done,
-          length - done,
-          position + done,
-        );
+        done += fs.writeSync(this.#fd, source, sourceOffset + done, length - done, position + done);
       }
     } catch (cause) {
       throw systemFailure('write', this.#path, cause);
@@ -86,7 +80,10 @@ class NodeFile implements File {
     try {
       fs.fdatasyncSync(this.#fd);
     } catch (cause) {
-      throw systemFailure('sync', this.#path, cause);
+      // Even for want of space: what of the written bytes is durable is unknown now.
+      const message = `sync failed for ${this.#path}: ${(cause as Error).message}`;
+      const detail = { path: this.#path, systemCode: (cause as SystemError).code };
+      throw failure('storage.io', message, { detail, cause });
     }
   }
 

@@ -200,6 +200,19 @@ export class PageCache implements BufferHost {
     return buffer;
   }
 
+  /** Buffer of a page as a snapshot sees it, 0 if it does not exist there. */
+  readIfVisible(page: PageId, view: View): BufferId {
+    const version = this.versions.find(page, view);
+    if (version !== undefined) return this.#readVersion(version);
+    const isResident = this.entry(page) > 0;
+    if (!isResident && !this.locate(page) && this.foundSlot <= 0) {
+      const entry = this.entry(page);
+      if (entry >= 0 || this.overlay.base[-1 - entry] === 0) return 0;
+    }
+    const buffer = this.newest(page);
+    return this.slab.commit[buffer]! > view ? 0 : buffer;
+  }
+
   /** Buffer of the newest committed image of a page. */
   newest(page: PageId): BufferId {
     const entry = this.entry(page);
@@ -262,11 +275,14 @@ export class PageCache implements BufferHost {
 
   #load(page: PageId): BufferId {
     if (!this.locate(page)) {
-      throw this.corrupted(page, `page ${page} of ${this.path} is free, but something points to it`);
+      throw this.corrupted(
+        page,
+        `page ${page} of ${this.path} is free, but something points to it`,
+      );
     }
     const slot = this.foundSlot;
     const checksum = this.foundChecksum;
-    assert(slot > 0, 'a committed page without a slot is resident');
+    assert(slot !== 0, 'a committed page without a slot is resident');
     const buffer = this.readSlot(page, slot, checksum);
     this.slab.kind[buffer] = CLEAN;
     return buffer;

@@ -38,8 +38,9 @@ export class PageFile {
     return this.#stagingPages;
   }
 
-  /** Reads a slot into a buffer; false if the file ends before it. */
+  /** Reads a slot into a buffer; false if the file has no such slot. */
   read(slot: number, buffer: BufferId): boolean {
+    if (slot < 0) return false;
     this.reads++;
     const { pageBytes } = this.#slab;
     const bytes = this.#slab.bytesOf(buffer);

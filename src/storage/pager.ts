@@ -464,6 +464,7 @@ export class Pager extends PageCache implements Pages {
       const base = o.base[k]!;
       if (base !== 0 && this.slab.kind[base] === DIRTY) continue;
       if (!this.locate(o.page[k] as PageId)) continue;
+      if (this.foundSlot > 0) this.slots.load(this.foundSlot);
       o.oldSlot[k] = this.foundSlot;
       o.oldChecksum[k] = this.foundChecksum;
     }

@@ -21,6 +21,7 @@ import {
   FRAME_HEADER_BYTES,
   FRAME_PLACE,
 } from './log-format.ts';
+import { headerSlots } from './header.ts';
 import { LogReader, READER_BYTES } from './log-reader.ts';
 import { CHANGE_FREED, CHANGE_IN_LOG, CHANGE_STRIDE } from './page-cache.ts';
 import { type Pager } from './pager.ts';
@@ -65,8 +66,13 @@ function findEnd(pager: Pager, file: File, path: string): Recovered {
   let commits = 0;
   let frames = 0;
   let checksum = 0;
+  let commit = 0;
   while (reader.next()) {
     const w = reader.at >> 2;
+    const id = reader.floats[(reader.at >> 3) + 2]!;
+    const isNext = frames === 0 ? Number.isSafeInteger(id) && id > commit : id === commit;
+    if (!isNext) throw broken(reader, `frame of commit ${id} after commit ${commit}`);
+    commit = id;
     if (reader.kind !== FRAME_COMMIT) {
       frames++;
       checksum = Math.imul(checksum ^ reader.words[w]!, 0x9e3779b1);
@@ -75,8 +81,10 @@ function findEnd(pager: Pager, file: File, path: string): Recovered {
     }
     const whole = frames === reader.words[w + 3] && checksum === reader.words[w + 10];
     const synced = ((reader.words[w + 2]! >> 8) & COMMIT_PLACES_SYNCED) !== 0;
+    // What the checkpoint covers is not applied, and its slots may have been reused since.
+    if (commit <= pager.header.commit) places.clear();
     if (!whole || !(synced || placesHold(pager, places))) break;
-    for (let i = 1; i < places.count; i += 3) pager.slots.claim(places.at(i));
+    for (let i = 1; i < places.count; i += 3) claim(pager, reader, places.at(i));
     end = reader.position + reader.frameBytes;
     generation = reader.generation;
     commits++;
@@ -94,6 +102,14 @@ function gatherPlaces(reader: LogReader, places: IntList): void {
   const room = ((reader.frameBytes - FRAME_HEADER_BYTES) / 12) | 0;
   if (count < 0 || count > room) throw broken(reader, `place frame of ${count} entries`);
   for (let i = 0; i < count * 3; i++) places.push(reader.words[w + 6 + i]!);
+}
+
+/** Marks a slot as busy that a committed place frame names. */
+function claim(pager: Pager, reader: LogReader, slot: number): void {
+  const slots = Math.floor(pager.file.file.size() / pager.pageBytes);
+  const there = slot >= headerSlots(pager.pageBytes) && slot < slots;
+  if (!there) throw broken(reader, `place in slot ${slot} of ${slots}`);
+  pager.slots.claim(slot);
 }
 
 /** Whether the slots of place frames that are not known synced hold their checksums. */
@@ -135,12 +151,18 @@ function apply(pager: Pager, reader: LogReader, end: number): void {
         enter(pager, page, CHANGE_FREED, 0, 0);
         break;
       case FRAME_COMMIT:
-        pager.commitId = commit;
-        pager.nextPage = Math.max(pager.nextPage, reader.floats[(reader.at >> 3) + 3]!);
-        pager.coverPage(pager.nextPage);
+        pager.commitId = Math.max(pager.commitId, commit);
+        applyNextPage(pager, reader, reader.floats[(reader.at >> 3) + 3]!);
         break;
     }
   }
+}
+
+function applyNextPage(pager: Pager, reader: LogReader, nextPage: number): void {
+  const isPossible = Number.isSafeInteger(nextPage) && nextPage >= 1 && nextPage <= 2 ** 31;
+  if (!isPossible) throw broken(reader, `next page of ${nextPage}`);
+  pager.nextPage = Math.max(pager.nextPage, nextPage);
+  pager.coverPage(pager.nextPage);
 }
 
 /** Makes a slot (or none) the newest place of a page; what it had before is given up. */
@@ -201,6 +223,7 @@ function zeroedBuffer(pager: Pager, page: PageId): BufferId {
 }
 
 function applyMoves(pager: Pager, reader: LogReader, buffer: BufferId, moves: number): void {
+  if (FRAME_HEADER_BYTES + moves * 8 > reader.frameBytes) throw broken(reader, 'move too many');
   const bytes = pager.slab.bytesOf(buffer);
   const at = pager.slab.offset(buffer);
   let w = (reader.at + FRAME_HEADER_BYTES) >> 2;

@@ -40,10 +40,13 @@ export class Slots {
   freeCount = 0;
   /** Length of the run that `takeRun` answered. */
   taken = 0;
+  /** While a file is compacted: slots below this are looked for first, from the lowest on. */
+  preferBelow = 0;
   readonly #leaves: (Leaf | undefined)[] = [];
   readonly #held = new Map<number, number>();
   readonly #cursor = new Map<number, number>();
   readonly #skip = new Map<number, number>();
+  #lowGroup = 0;
   readonly #bitmap: Radix;
   readonly #slab: Slab;
   readonly #ledger: Ledger;
@@ -96,6 +99,11 @@ export class Slots {
     return (this.#leaf((slot / this.#leafSlots) | 0).bits[at >> 5]! & (1 << (at & 31))) !== 0;
   }
 
+  /** Loads what is known of a slot, so that dropping it later cannot fail. */
+  load(slot: number): void {
+    this.#leaf((slot / this.#leafSlots) | 0);
+  }
+
   /** Names a slot that recovery found in the log; answers false if it was named already. */
   claim(slot: number): boolean {
     if (slot >= this.count) this.#extend(slot + 1 - this.count);
@@ -143,6 +151,10 @@ export class Slots {
    * @throws {LimitError} limit.log when the file has as many slots as the format allows.
    */
   takeRun(max: number): number {
+    if (this.preferBelow > 0) {
+      const low = this.#findLowest();
+      if (low !== 0) return this.#takeFrom(low, 1, max);
+    }
     const scarce = this.freeCount * 4 < this.count;
     for (const length of RUN_LENGTHS) {
       if (length > max || (scarce && length === 1 && max > 1)) continue;
@@ -203,6 +215,23 @@ export class Slots {
     this.#cursor.set(length, group);
     this.#skip.set(length, SEARCHES_SKIPPED);
     return 0;
+  }
+
+  /** The lowest free slot below `preferBelow`, 0 if there is none. */
+  #findLowest(): number {
+    const groups = Math.ceil(this.preferBelow / GROUP_SLOTS);
+    for (let group = this.#lowGroup; group < groups; group++) {
+      const found = this.#findIn(group, 1);
+      if (found !== 0 && found < this.preferBelow) return found;
+      this.#lowGroup = group + 1;
+    }
+    return 0;
+  }
+
+  /** Starts looking for low slots again, below a new bound; 0 ends it. */
+  prefer(below: number): void {
+    this.preferBelow = below;
+    this.#lowGroup = 0;
   }
 
   #findIn(group: number, length: number): number {

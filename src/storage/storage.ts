@@ -210,13 +210,17 @@ export class Storage extends Pager {
       this.rollback();
       return this.commitId;
     }
-    this.#startLog();
+    this.startLog();
     const appended = appendFrames(this, () => this.#makeLogRoom());
     const reserved = this.#prepare(appended.bytes);
     const placesSynced = this.#syncPlaces(level, appended.placed, reserved);
     const commit = this.commitId + 1;
     this.log.appendCommit(commit, this.nextPage, placesSynced);
-    this.#secure(level);
+    try {
+      this.#secure(level);
+    } catch (cause) {
+      throw this.latchUnknown(cause, `whether commit ${commit} is durable is unknown`);
+    }
     for (let k = 0; k < this.overlay.count; k++) this.publish(k, commit);
     this.endCommit(commit, reserved);
     this.counters.commits++;
@@ -262,7 +266,7 @@ export class Storage extends Pager {
       return;
     }
     if (this.#oldestUnsyncedMs === 0) this.#oldestUnsyncedMs = this.#now();
-    if (level === 'group') return;
+    if (level === 'group' && log.pendingBytes < LOG_PENDING_BYTES) return;
     const late = this.#now() - this.#oldestUnsyncedMs >= this.#delayMs;
     if (late && level === 'buffered') this.flush();
     else if (late || log.pendingBytes >= LOG_PENDING_BYTES || this.#writeEach) this.#writeLog();
@@ -306,19 +310,20 @@ export class Storage extends Pager {
   // ---- log and checkpoints
 
   /** The first commit after a clean open: a new log, then the flag in both header copies. */
-  #startLog(): void {
+  startLog(): void {
     if (this.log.started) return;
-    const existed = this.#fs.exists(this.logPath);
-    this.#logFile = this.#fs.open(this.logPath, 'create');
+    const logFile = this.#fs.open(this.logPath, 'create');
     const { header } = this;
     try {
-      this.log.start(this.#logFile, header.generation + 1, header.replayPosition);
-      if (!existed) this.#fs.syncFolder(this.logPath);
+      this.log.start(logFile, header.generation + 1, header.replayPosition);
+      // Also for a log that was there: a process that died may have left both names unsynced.
+      this.#fs.syncFolder(this.logPath);
     } catch (cause) {
       this.log.stop(false);
-      this.#logFile.close();
+      logFile.close();
       throw this.latch(cause);
     }
+    this.#logFile = logFile;
     this.writeHeader({
       ...header,
       sequence: header.sequence + 1,
@@ -331,8 +336,9 @@ export class Storage extends Pager {
 
   /** Makes the log take a commit: ends the running checkpoint, starts another. */
   #makeLogRoom(): void {
-    if (this.#checkpoint !== undefined) {
+    if (this.#checkpoint !== undefined || !this.log.otherFree) {
       this.counters.stalls++;
+      if (this.#checkpoint === undefined) this.#beginCheckpoint(); // the last could not start
       this.#finishCheckpoint();
     }
     this.#beginCheckpoint();
@@ -368,7 +374,7 @@ export class Storage extends Pager {
     try {
       if (this.#checkpoint === undefined) {
         const changedBytes = this.recent.count * this.pageBytes;
-        if (changedBytes <= this.ledger.budgetBytes >> 3 || !this.log.otherFree) return;
+        if (changedBytes <= this.ledger.budgetBytes >> 3 && this.log.otherFree) return;
         this.#beginCheckpoint();
         return;
       }
@@ -422,6 +428,12 @@ export class Storage extends Pager {
     this.#finishCheckpoint();
   }
 
+  /** Lets slots that the last checkpoint replaced be written again, readers or not. */
+  releaseRetired(): void {
+    for (const slot of this.retired.items()) this.slots.drop(slot);
+    this.retired.clear();
+  }
+
   // ---- the end
 
   /**
@@ -458,16 +470,17 @@ export class Storage extends Pager {
       this.counters.headerSyncs += 2;
     }
     log.stop(true);
-    this.#cutFile();
+    this.releaseRetired();
+    this.cutFile();
   }
 
-  /** Takes free slots off the end of the file. */
-  #cutFile(): void {
-    const { slots, retired } = this;
-    for (const slot of retired.items()) slots.drop(slot);
-    retired.clear();
+  /** Takes free slots off the end of the file; the newest checkpoint must be the only one. */
+  cutFile(): void {
+    const { slots } = this;
     const end = slots.usedEnd();
-    if (end < slots.count) this.#file.truncate(end * this.pageBytes);
+    if (end >= slots.count) return;
+    slots.cut(end);
+    this.#file.truncate(end * this.pageBytes);
   }
 
   /** Leaves the file as a crash would: nothing is written, handles are closed. */
@@ -497,11 +510,15 @@ function refuseBigEndian(): void {
   throw failure('usage.platform', 'this machine is big-endian, the format is little-endian');
 }
 
-/** Makes a new file whole under another name, then gives it its name. */
+/**
+ * Makes a new file whole under another name, then gives it its name. The other name is of this
+ * file alone, so that two processes that create the same database at once do not share it.
+ */
 function createIfAbsent(options: StorageOptions): void {
   const { fs, path, layout, fileId } = options;
   if (fs.exists(path)) return;
-  const temporary = `${path}-new`;
+  const unique = Array.from(fileId, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const temporary = `${path}-new-${unique}`;
   const file = fs.open(temporary, 'create');
   try {
     file.truncate(0);
@@ -527,8 +544,22 @@ function createIfAbsent(options: StorageOptions): void {
   } finally {
     file.close();
   }
-  if (!fs.exists(path)) fs.rename(temporary, path);
+  giveName(fs, temporary, path);
   fs.syncFolder(path);
+}
+
+/** Gives a new file its name, unless another process was faster: then that file is the database. */
+function giveName(fs: FileSystem, temporary: string, path: string): void {
+  try {
+    if (!fs.link(temporary, path)) {
+      if (!fs.exists(path)) fs.rename(temporary, path);
+      else fs.remove(temporary);
+      return;
+    }
+  } catch (cause) {
+    if (!fs.exists(path)) throw cause;
+  }
+  fs.remove(temporary);
 }
 
 function refuseOtherLayout(options: StorageOptions, header: Header): void {

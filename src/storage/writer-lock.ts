@@ -63,7 +63,13 @@ function readHolder(filePath: string): Holder | undefined {
 
 /** Pid of the living process that holds the lock of a file. */
 export function holderOf(filePath: string): number | undefined {
-  const holder = readHolder(filePath);
+  let real: string;
+  try {
+    real = fs.realpathSync(filePath);
+  } catch {
+    return undefined; // there is no such file
+  }
+  const holder = readHolder(real);
   return holder !== undefined && isAlive(holder) ? holder.pid : undefined;
 }
 
