@@ -19,8 +19,8 @@
  *
  * Numbers. An integer and a float of equal value have equal bytes: those of the float64 (its sign
  * turned over) without its zeroes at the end, in groups of seven bits. The first group is in the
- * tag; each further byte is a group and, lowest, a bit that says that more follow. A negative number
- * is the one without its sign, turned over. Where integers are denser than floats, from 2^53 to
+ * tag; each further byte is a group and, lowest, a bit that says that more follow. A negative
+ * number is the one without its sign, turned over. Where integers are denser than floats, from 2^53 to
  * 2^63, the float is the next one below or equal, and two bytes tell how much is missing.
  */
 import {
@@ -346,6 +346,24 @@ function appendBig(writer: ByteWriter, value: bigint, byteCount: number): void {
     rest >>= 8n;
   }
   writer.length += byteCount;
+}
+
+/** Tags of numbers below 2^53: those that have no two bytes behind their groups. */
+const TAG_SPARSE_MIN = 0x3f;
+const TAG_SPARSE_MAX = 0x80;
+
+/** Where the ascending part at `offset` ends: the common kinds are not read for that. */
+export function skipPart(bytes: Uint8Array, offset: number, end: number): number {
+  const tag = offset < end ? bytes[offset]! : 0;
+  if (tag === TAG_TEXT || tag === TAG_BYTES) {
+    for (let at = offset + 1; at < end; at++) if (bytes[at] === END) return at + 1;
+  } else if (tag >= TAG_SPARSE_MIN && tag <= TAG_SPARSE_MAX) {
+    const turn = tag < TAG_NUMBER + 64 ? 1 : 0;
+    for (let at = offset + 1; at < end; at++) if ((bytes[at]! & 1) === turn) return at + 1;
+  } else if (tag >= TAG_NULL && tag <= TAG_TRUE) return offset + 1;
+  const reader = new PartReader(bytes, offset, end);
+  reader.read();
+  return reader.offset;
 }
 
 /** Reads the parts of a key, one after the other. */

@@ -20,7 +20,7 @@ import type { ByteWriter } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import { KEY_BYTES_MAX } from '../limits.ts';
 import type { Collation } from './collation.ts';
-import { appendPart, appendStoredPart, PartReader, TAG_NULL } from './key-parts.ts';
+import { appendPart, appendStoredPart, PartReader, skipPart, TAG_NULL } from './key-parts.ts';
 import type { RecordReader } from './record.ts';
 import type { Integer } from './temporal.ts';
 import type { Value } from './value.ts';
@@ -94,10 +94,11 @@ export class KeyCodec {
   end(bytes: Uint8Array, from: number, to: number, count = this.parts.length): number {
     let offset = from;
     for (let i = 0; i < count; i++) {
-      const reader = this.#readerAt(i, bytes, offset, to);
-      const start = reader.offset;
-      reader.read();
-      offset += reader.offset - start;
+      if (this.parts[i]!.descending) {
+        const reader = this.#readerAt(i, bytes, offset, to);
+        reader.read();
+        offset += reader.offset;
+      } else offset = skipPart(bytes, offset, to);
     }
     return offset;
   }

@@ -78,7 +78,8 @@ export function recordProgram(codec: RecordCodec): RecordProgram {
     requireKnown: (record: RecordInput) => requireKnown(codec, record),
   };
   const names = `const {${Object.keys(tools).join(', ')}} = tools;`;
-  const body = `'use strict'; ${names}\nreturn {\n${decoderText(codec)},\n${encoderText(codec)}\n};`;
+  const programs = `${decoderText(codec)},\n${encoderText(codec)}`;
+  const body = `'use strict'; ${names}\nreturn {\n${programs}\n};`;
   // eslint-disable-next-line no-new-func
   return new Function('tools', body)(tools) as RecordProgram;
 }

@@ -1,6 +1,6 @@
 /**
- * The cursors of the embedded source. Each call of `next` looks its place up again by key, fills one
- * batch and lets go of every page, so a cursor holds nothing between calls and may live across
+ * The cursors of the embedded source. Each call of `next` looks its place up again by key, fills
+ * one batch and lets go of every page, so a cursor holds nothing between calls and may live across
  * writes and commits; a snapshot gives it one state throughout.
  *
  *   RecordScan   a collection in the order of its keys

@@ -20,7 +20,7 @@ const GENERATED_MAX = Number.MAX_SAFE_INTEGER;
 /** A copy of a state, which can put itself back. */
 export interface SavedState {
   readonly state: CollectionState;
-  /** `withPages`: whether the pages went back too, or names have to leave the catalog one by one. */
+  /** `withPages`: the pages went back too; otherwise names leave the catalog one by one. */
   restore(withPages: boolean): void;
 }
 

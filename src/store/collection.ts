@@ -15,6 +15,7 @@
 import { ByteWriter, compareBytes } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
+import { readIdKey } from '../model/key.ts';
 import {
   requireRecord,
   type RecordCodec,
@@ -27,6 +28,8 @@ import { RECORD_BYTES_MAX } from '../limits.ts';
 import { partName, type CollectionDefinition } from '../model/schema.ts';
 import type { Integer } from '../model/temporal.ts';
 import { Int, type Value } from '../model/value.ts';
+import { Cursor } from '../storage/btree-cursor.ts';
+import type { EntryReader } from '../storage/btree-reader.ts';
 import type { Tree } from '../storage/btree.ts';
 import { WRITER, type StructureId, type View } from '../storage/pages.ts';
 import { duplicateKey, type CollectionIndex } from './collection-index.ts';
@@ -70,6 +73,8 @@ export class Collection implements Restorer {
   readonly #before: RecordReader;
   readonly #after: RecordReader;
   #isBusy = false;
+  #cursor: Cursor | undefined;
+  #cursorView: View = 0;
 
   constructor(parts: CollectionParts) {
     this.structure = parts.structure;
@@ -101,20 +106,75 @@ export class Collection implements Restorer {
     return this.decodeFound(this.#hasIntegerIds ? this.#idIn(this.#probe) : 0);
   }
 
+  /**
+   * Adds the records of ids, the first `count` of `ids`, to `into`. Ids that follow each other are
+   * neighbours in the tree too, and cost one descent together.
+   */
+  getRuns(ids: readonly RecordId[], count: number, view: View, into: RecordFields[]): void {
+    for (let i = 0; i < count;) {
+      const id = ids[i]!;
+      if (typeof id === 'number' && ids[i + 1] === id + 1 && i + 1 < count) {
+        i = this.#getRun(ids, i, count, view, into);
+      } else {
+        const record = this.get(id, view);
+        if (record !== undefined) into.push(record);
+        i++;
+      }
+    }
+  }
+
+  /** Adds the records of a run of ids; answers where it ends. */
+  #getRun(
+    ids: readonly RecordId[],
+    from: number,
+    count: number,
+    view: View,
+    into: RecordFields[],
+  ): number {
+    let id = ids[from] as number;
+    let i = from;
+    const cursor = this.#runCursor(view);
+    try {
+      let found = cursor.seek(this.#probe.bytes, this.keys.fromId(id, this.#probe));
+      for (;;) {
+        if (found && readIdKey(cursor.key, 0) === id) {
+          into.push(this.#decodeAt(cursor, id));
+          found = cursor.next();
+        }
+        i++;
+        if (i === count || ids[i] !== id + 1) return i;
+        id++;
+      }
+    } finally {
+      cursor.close();
+    }
+  }
+
+  /** A cursor that is kept between calls; closed, it holds nothing. */
+  #runCursor(view: View): Cursor {
+    if (this.#cursor === undefined || this.#cursorView !== view) {
+      this.#cursor = new Cursor(this.tree, view);
+      this.#cursorView = view;
+    }
+    return this.#cursor;
+  }
+
   has(id: RecordId, view: View): boolean {
     return this.tree.has(view, this.#probe.bytes, this.keys.fromId(id, this.#probe));
   }
 
   /** The record that the tree has just found. */
   decodeFound(id: RecordId): RecordFields {
-    const { tree } = this;
-    const integer = this.#hasIntegerIds ? (id as Integer) : 0;
-    if (!tree.isOverflow) {
-      const from = tree.valueOffset;
-      return this.#program.decode(tree.bytes, from, from + tree.valueBytes, integer);
+    return this.#decodeAt(this.tree, this.#hasIntegerIds ? (id as Integer) : 0);
+  }
+
+  #decodeAt(at: EntryReader, id: Integer): RecordFields {
+    if (!at.isOverflow) {
+      const from = at.valueOffset;
+      return this.#program.decode(at.bytes, from, from + at.valueBytes, id);
     }
-    const bytes = tree.valueCopy();
-    return this.#program.decode(bytes, 0, bytes.length, integer);
+    const bytes = at.valueCopy();
+    return this.#program.decode(bytes, 0, bytes.length, id);
   }
 
   /** Turns a reader to a record; answers false if there is none. Valid until the next call. */
@@ -148,9 +208,9 @@ export class Collection implements Restorer {
     this.#enter();
     try {
       this.#encode(record);
-      const isGenerated = this.#makeKey(record);
+      const isFree = this.#makeKey(record);
       const { tree } = this;
-      if (!isGenerated && tree.has(WRITER, this.#key.bytes, this.#key.length))
+      if (!isFree && tree.has(WRITER, this.#key.bytes, this.#key.length))
         throw this.#duplicateKey();
       return this.#add();
     } finally {
@@ -163,8 +223,8 @@ export class Collection implements Restorer {
     this.#enter();
     try {
       this.#encode(record);
-      const isGenerated = this.#makeKey(record);
-      if (isGenerated || !this.#readOld(this.#key)) return this.#add();
+      const isFree = this.#makeKey(record);
+      if (isFree || !this.#readOld(this.#key)) return this.#add();
       return this.#replace();
     } finally {
       this.#leave();
@@ -261,7 +321,7 @@ export class Collection implements Restorer {
       throw failure('value.size', `a record of ${length} bytes is above ${RECORD_BYTES_MAX}`);
   }
 
-  /** Makes the key of the encoded record; answers whether it is a generated id. */
+  /** Makes the key of the encoded record; answers whether it is known to be free. */
   #makeKey(record: RecordInput): boolean {
     if (!this.#hasIntegerIds) {
       this.#after.open(this.#record.bytes, 0, this.#record.length, 0);
@@ -274,8 +334,10 @@ export class Collection implements Restorer {
       this.keys.fromId(this.state.takeId(), this.#key);
       return true;
     }
-    this.keys.fromId(given instanceof Int ? given.value : (given as RecordId), this.#key);
-    return false;
+    const id = given instanceof Int ? given.value : (given as RecordId);
+    this.keys.fromId(id, this.#key);
+    // Above every id that was ever given there is nothing to look for.
+    return typeof id === 'number' && id >= this.state.nextId;
   }
 
   #makeChangedKey(id: RecordId, fields: RecordInput): void {

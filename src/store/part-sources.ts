@@ -1,6 +1,6 @@
 /**
- * Where the parts of a key are found in an encoded record: in a slot, in an undeclared field, in the
- * record id, or along a path into a map.
+ * Where the parts of a key are found in an encoded record: in a slot, in an undeclared field, in
+ * the record id, or along a path into a map.
  */
 import type { ByteWriter } from '../base/bytes.ts';
 import type { KeyCodec } from '../model/key.ts';

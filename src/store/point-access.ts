@@ -213,10 +213,7 @@ class IndexHandle extends Handle<ResolvedIndex> implements PointIndex {
     const ids = this.#ids;
     const count = index.collectIds(view, ids);
     const records: RecordFields[] = [];
-    for (let i = 0; i < count; i++) {
-      const record = collection.get(ids[i]!, view);
-      if (record !== undefined) records.push(record);
-    }
+    collection.getRuns(ids, count, view, records);
     return records;
   }
 

@@ -173,6 +173,7 @@ function* moveIntoSlot(
       const fields = collection.codec.decode(bytes, 0, end, id);
       writer.clear();
       codec.encode(fields, writer);
+      store.storage.settle();
       collection.tree.put(record.key, record.key.length, writer.bytes, 0, writer.length);
     }
   }
@@ -235,7 +236,7 @@ function* createIndex(store: Store, definition: IndexDefinition): Steps<void> {
   const root = Tree.create(storage, own, treeLayout(definition.layout));
   const tree = store.tree(own, root, definition.layout);
   const index = makeIndex(definition, tree, target.codec, target.keys, store);
-  yield* buildIndex(target, index);
+  yield* buildIndex(store, target, index);
   catalog.writeIndex(structure, { structure: own, root, definition });
   store.schemaChanged(definition.collection);
 }
@@ -247,7 +248,7 @@ interface BuiltKey {
   readonly state: 1 | 2;
 }
 
-function* buildIndex(collection: Collection, index: CollectionIndex): Steps<void> {
+function* buildIndex(store: Store, collection: Collection, index: CollectionIndex): Steps<void> {
   const key = new ByteWriter(64);
   let keys: BuiltKey[] = [];
   for (const record of eachRecord(collection)) {
@@ -258,18 +259,19 @@ function* buildIndex(collection: Collection, index: CollectionIndex): Steps<void
     const state = index.encode(record.reader, key);
     if (state !== SKIPPED) keys.push({ bytes: key.copy(), id: record.id, state });
     if (keys.length >= KEYS_SORTED_TOGETHER) {
-      yield* putKeys(index, keys);
+      yield* putKeys(store, index, keys);
       keys = [];
     }
   }
-  yield* putKeys(index, keys);
+  yield* putKeys(store, index, keys);
 }
 
-function* putKeys(index: CollectionIndex, keys: BuiltKey[]): Steps<void> {
+function* putKeys(store: Store, index: CollectionIndex, keys: BuiltKey[]): Steps<void> {
   keys.sort((a, b) => compareBytes(a.bytes, 0, a.bytes.length, b.bytes, 0, b.bytes.length));
   const key = new ByteWriter(64);
   for (let i = 0; i < keys.length; i++) {
     const { bytes, id, state } = keys[i]!;
+    store.storage.settle(); // no buffer is held, but for the pinned one of the records' cursor
     key.length = 0;
     key.append(bytes, 0, bytes.length);
     if (state === STRICT && index.hasKey(key)) {

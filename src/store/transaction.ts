@@ -4,7 +4,7 @@
  *
  *   idle ──begin──> open ──commit──> idle
  *                    │ └──rollback─> idle
- *                    └─ a change fails half-way ──> failed ──rollback (or rollbackTo)──> idle (open)
+ *                    └─ a change fails half-way ──> failed ──rollback, rollbackTo──> idle, open
  *
  * Three levels of undo:
  *
@@ -202,6 +202,7 @@ export class Transaction {
       this.#notes = undefined;
       for (let i = notes.length - 1; i >= 0; i--) {
         const { owner, key, old } = notes[i]!;
+        this.#storage.settle();
         owner.restore(key, old);
       }
       this.#restoreTo(savedCount, false);

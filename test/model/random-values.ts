@@ -1,4 +1,4 @@
-/** Random values of every kind, with the corners that encodings get wrong more often than others. */
+/** Random values of every kind, with the corners that encodings are most likely to get wrong. */
 import type { Random } from '../../src/base/random.ts';
 import {
   Duration,

@@ -1,4 +1,4 @@
-/** What failures leave behind: of statements, of storage half-way through a change, of schema changes. */
+/** What failures leave behind: of statements, of storage within a change, of schema changes. */
 import { describe, expect, test } from 'vitest';
 import { Ledger } from '../../src/base/ledger.ts';
 import { Random } from '../../src/base/random.ts';
