@@ -28,7 +28,8 @@ import {
 } from './btree-node.ts';
 import { compareKeys } from './btree-range.ts';
 import { CLUSTER_BYTES_DEFAULT, type Tree } from './btree.ts';
-import { BITMAP_OFFSET, CLUSTERS_OFFSET, type OverflowVisitor } from './overflow.ts';
+import { BITMAP_OFFSET, CLUSTERS_OFFSET } from './overflow-clusters.ts';
+import type { OverflowVisitor } from './overflow.ts';
 import { PAGE_ORDER_OFFSET, type PageId, type View } from './pages.ts';
 
 /** Called with each page of a tree once. */
@@ -232,8 +233,9 @@ class TreeCheck implements OverflowVisitor {
 
   /** Compares the bitmap of a cluster page with the clusters that descriptors use. */
   #checkClusterPage(page: PageId): void {
-    const { overflow, pages } = this.#tree;
-    const node = new Node(pages).at(overflow.readClusterPage(page, this.#view));
+    const { pages } = this.#tree;
+    const { clusters } = this.#tree.overflow;
+    const node = new Node(pages).at(clusters.read(page, this.#view));
     const used = this.#clusters.get(page)!;
     let count = 0;
     for (let i = 0; i < used.length; i++) {
@@ -242,7 +244,7 @@ class TreeCheck implements OverflowVisitor {
       for (let bits = found; bits !== 0; bits &= bits - 1) count++;
     }
     if (node.count !== count) throw node.corrupt('used clusters', node.count, count);
-    const bin = overflow.classOf(overflow.longestRun(node.buffer));
+    const bin = clusters.classOf(clusters.longestRun(node.buffer));
     const found = node.level - 1;
     if (found !== bin) throw node.corrupt('bin', found, bin);
     if (bin < 0) this.#clusters.delete(page);
@@ -258,7 +260,7 @@ class TreeCheck implements OverflowVisitor {
       if (!this.#clusters.delete(page as PageId)) {
         throw corruptPage(page, 'place in the bins', 'once, and a cluster used', bin);
       }
-      node.at(overflow.readClusterPage(page as PageId, this.#view));
+      node.at(overflow.clusters.read(page as PageId, this.#view));
       if (node.level - 1 !== bin) throw node.corrupt('bin', node.level - 1, bin);
       const before = node.words[node.word + 6]! >>> 0;
       if (before !== previous) throw node.corrupt('previous page of a bin', before, previous);

@@ -130,7 +130,7 @@ export class Cursor extends EntryReader {
     return this.#state === AT;
   }
 
-  /** Lets go of the pinned node. The cursor then stands before the first entry, to be used again. */
+  /** Lets go of the pinned node; the cursor then stands before the first entry. */
   close(): void {
     this.#unpin();
     this.#state = BEFORE;

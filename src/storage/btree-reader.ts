@@ -1,10 +1,10 @@
 /**
  * Access to key and value of the entry that a tree or cursor stands at.
  *
- * Fields say where the value lies and hold a copy of the key; the former are valid as long as `buffer` is: for a tree until its
- * next call, for a cursor (which pins its leaf) until it moves. The three ways out: `valueCopy`
- * answers bytes of the caller's own, `valueInto` copies into an array of the caller's, `valueView`
- * lends.
+ * Fields say where the value lies and hold a copy of the key; the former are valid as long as
+ * `buffer` is: for a tree until its next call, for a cursor (which pins its leaf) until it moves.
+ * There are three ways out: `valueCopy` answers bytes of the caller's own, `valueInto` copies into
+ * an array of the caller's, `valueView` lends.
  */
 import {
   cellHeadBytes,

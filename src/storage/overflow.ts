@@ -12,23 +12,16 @@
  *       11      1  0
  *       12         runs of 8 bytes (first PageId, number of pages), or 4 bytes (PageId)
  *
- *   offset  bytes  full page (kind 4)     list page (kind 5)         cluster page (kind 6)
- *       20      1  kind                   kind                       kind
- *       21      1                                                    class of the bin + 1, or 0
- *       22      2                         number of runs             used clusters
- *       24      4  its ordinal            next list page, 0 none     previous page of the bin
- *       28      4                         its ordinal                next page of the bin
- *       32         stored bytes           runs of 8 bytes            32 bytes bitmap, 1 = used
- *       64                                                           clusters
+ *   offset  bytes  full page (kind 4)     list page (kind 5)
+ *       20      1  kind                   kind
+ *       22      2                         number of runs
+ *       24      4  its ordinal            next list page, 0 none
+ *       28      4                         its ordinal
+ *       32         stored bytes           runs of 8 bytes
  *
  * How much lies where follows from the length alone: full pages of `pagePayload` bytes, then the
- * rest in clusters, or in one more full page where the clusters of a page would not hold it.
- * Clusters of one rest are neighbours. A page of `clusterBytes` clusters has pageBytes /
- * clusterBytes of them, a few bytes shorter than their name because of the header.
- *
- * Cluster pages with room hang in eight doubly linked bins, by the class (log2) of their longest
- * free run; the heads stand in the tree's root page. So room is found without a scan, at most
- * `BIN_TRIES` pages a class are looked at, and a page whose last cluster goes free is given back.
+ * rest in clusters (overflow-clusters.ts), or in one more full page where the clusters of a page
+ * would not hold it.
  *
  * Writing calls `settle` after every page: no buffer may be held across `write`.
  */
@@ -40,12 +33,10 @@ import {
   DESCRIPTOR_LIST,
   DESCRIPTOR_RUNS_MAX,
   DESCRIPTOR_RUNS_OFFSET,
-  KIND_CLUSTERS,
   KIND_OVERFLOW,
   KIND_RUNS,
-  ROOT_BINS,
-  ROOT_BINS_OFFSET,
 } from './btree-node.ts';
+import { Clusters } from './overflow-clusters.ts';
 import {
   NO_PAGE,
   PAGE_HEADER_BYTES,
@@ -57,11 +48,6 @@ import {
   type View,
 } from './pages.ts';
 
-export const CLUSTERS_OFFSET = 64;
-export const BITMAP_OFFSET = 32;
-export const CLUSTERS_MAX = 256;
-const BIN_TRIES = 4;
-
 /** What a walk over stored bytes meets, for the whole-file check. */
 export interface OverflowVisitor {
   page(page: PageId): void;
@@ -71,11 +57,9 @@ export interface OverflowVisitor {
 export class Overflow {
   /** Stored bytes of a full page. */
   readonly pagePayload: number;
-  readonly clusterPayload: number;
-  readonly clustersPerPage: number;
+  readonly clusters: Clusters;
   readonly #pages: Pages;
   readonly #structure: StructureId;
-  readonly #root: PageId;
   readonly #runsPerList: number;
   /** Runs being read or written: first page, number of pages. */
   #runs: Uint32Array = new Uint32Array(2 * DESCRIPTOR_RUNS_MAX);
@@ -95,11 +79,8 @@ export class Overflow {
   constructor(pages: Pages, structure: StructureId, root: PageId, clusterBytes: number) {
     this.#pages = pages;
     this.#structure = structure;
-    this.#root = root;
     this.pagePayload = pages.usableBytes - PAGE_HEADER_BYTES;
-    this.clustersPerPage = pages.pageBytes / clusterBytes;
-    const room = pages.usableBytes - CLUSTERS_OFFSET;
-    this.clusterPayload = Math.floor(room / this.clustersPerPage) & ~3;
+    this.clusters = new Clusters(pages, structure, root, clusterBytes);
     this.#runsPerList = this.pagePayload >> 3;
   }
 
@@ -125,8 +106,8 @@ export class Overflow {
     let tailFirst = 0;
     if (this.#restBytes > 0) {
       const from = offset + this.#fullPages * this.pagePayload;
-      tailFirst = this.#writeRest(source, from, this.#restBytes, order);
-      tailPage = this.#tailPage;
+      tailFirst = this.clusters.write(source, from, this.#restBytes, order);
+      tailPage = this.clusters.page;
     }
     descriptor.fill(0, 0, DESCRIPTOR_BYTES);
     writeUint32(descriptor, 0, length);
@@ -211,7 +192,7 @@ export class Overflow {
       left -= count;
     }
     if (this.#restBytes > 0) {
-      this.#freeRest(this.#tailPage as PageId, this.#tailFirst, this.#restBytes);
+      this.clusters.free(this.#tailPage as PageId, this.#tailFirst, this.#restBytes);
     }
   }
 
@@ -238,33 +219,10 @@ export class Overflow {
       throw this.#corrupt('pages of its runs', this.#fullPages, 'more');
     }
     if (this.#restBytes > 0) {
-      const clusters = Math.ceil(this.#restBytes / this.clusterPayload);
-      this.#readClusters(this.#tailPage as PageId, view, this.#tailFirst, clusters);
-      visitor.clusters(this.#tailPage as PageId, this.#tailFirst, clusters);
+      const count = this.clusters.countFor(this.#restBytes);
+      this.clusters.readUsed(this.#tailPage as PageId, view, this.#tailFirst, count);
+      visitor.clusters(this.#tailPage as PageId, this.#tailFirst, count);
     }
-  }
-
-  /** Reads a cluster page and checks its header; answers its buffer. */
-  readClusterPage(page: PageId, view: View): BufferId {
-    return this.#readKind(page, view, KIND_CLUSTERS);
-  }
-
-  /** Class of the bin for a longest free run; -1 for none. */
-  classOf(longest: number): number {
-    return longest === 0 ? -1 : 31 - Math.clz32(longest);
-  }
-
-  /** Longest run of free clusters in the page of a buffer. */
-  longestRun(buffer: BufferId): number {
-    const bytes = this.#bytesOf(buffer);
-    const at = this.#baseOf(buffer) + BITMAP_OFFSET;
-    let longest = 0;
-    let run = 0;
-    for (let i = 0; i < this.clustersPerPage; i++) {
-      run = (bytes[at + (i >> 3)]! & (1 << (i & 7))) === 0 ? run + 1 : 0;
-      if (run > longest) longest = run;
-    }
-    return longest;
   }
 
   /** Full pages and bytes in clusters for a length. */
@@ -272,7 +230,7 @@ export class Overflow {
     const payload = this.pagePayload;
     this.#fullPages = Math.floor(length / payload);
     this.#restBytes = length - this.#fullPages * payload;
-    if (this.#restBytes > this.clusterPayload * this.clustersPerPage) {
+    if (this.#restBytes > this.clusters.payload * this.clusters.perPage) {
       this.#fullPages++;
       this.#restBytes = 0;
     }
@@ -364,143 +322,6 @@ export class Overflow {
     return page;
   }
 
-  /** Writes the rest into clusters; sets `#tailPage` and answers the first cluster. */
-  #writeRest(source: Uint8Array, from: number, bytes: number, order: number): number {
-    const pages = this.#pages;
-    const clusters = Math.ceil(bytes / this.clusterPayload);
-    const page = this.#findRoom(clusters);
-    const buffer = page === NO_PAGE ? pages.allocate(this.#structure) : pages.edit(page);
-    const word = this.#baseOf(buffer) >> 2;
-    const words = this.#wordsOf(buffer);
-    if (page === NO_PAGE) {
-      words[word + 4] = order;
-      words[word + 5] = KIND_CLUSTERS;
-    }
-    const first = this.#findRun(buffer, clusters);
-    const at = CLUSTERS_OFFSET + first * this.clusterPayload;
-    copyBytes(source, from, this.#bytesOf(buffer), this.#baseOf(buffer) + at, bytes);
-    pages.markBack(buffer, at, at + bytes);
-    this.#flip(buffer, first, clusters, 1);
-    this.#tailPage = pages.pageOf(buffer);
-    this.#rebin(buffer);
-    return first;
-  }
-
-  #freeRest(page: PageId, first: number, bytes: number): void {
-    const clusters = Math.ceil(bytes / this.clusterPayload);
-    this.#readClusters(page, WRITER, first, clusters);
-    const buffer = this.#pages.edit(page);
-    this.#flip(buffer, first, clusters, 0);
-    const used = this.#wordsOf(buffer)[(this.#baseOf(buffer) >> 2) + 5]! >>> 16;
-    if (used > 0) {
-      this.#rebin(buffer);
-      return;
-    }
-    this.#unlink(buffer);
-    this.#pages.free(page);
-  }
-
-  /** A cluster page with so many free neighbours, or none. */
-  #findRoom(clusters: number): PageId {
-    const pages = this.#pages;
-    for (let bin = this.classOf(clusters); bin < ROOT_BINS; bin++) {
-      const root = pages.read(this.#root, WRITER);
-      let page = this.#wordsOf(root)[((this.#baseOf(root) + ROOT_BINS_OFFSET) >> 2) + bin]! >>> 0;
-      for (let tries = 0; page !== 0 && tries < BIN_TRIES; tries++) {
-        const buffer = this.#readKind(page as PageId, WRITER, KIND_CLUSTERS);
-        if (this.#findRun(buffer, clusters) >= 0) return page as PageId;
-        page = this.#wordsOf(buffer)[(this.#baseOf(buffer) >> 2) + 7]! >>> 0;
-      }
-    }
-    return NO_PAGE;
-  }
-
-  /** First cluster of a run of so many free ones, or -1. */
-  #findRun(buffer: BufferId, clusters: number): number {
-    const bytes = this.#bytesOf(buffer);
-    const at = this.#baseOf(buffer) + BITMAP_OFFSET;
-    let run = 0;
-    for (let i = 0; i < this.clustersPerPage; i++) {
-      run = (bytes[at + (i >> 3)]! & (1 << (i & 7))) === 0 ? run + 1 : 0;
-      if (run === clusters) return i - clusters + 1;
-    }
-    return -1;
-  }
-
-  /** Makes clusters used (1) or free (0). */
-  #flip(buffer: BufferId, first: number, clusters: number, to: number): void {
-    const bytes = this.#bytesOf(buffer);
-    const base = this.#baseOf(buffer);
-    for (let i = first; i < first + clusters; i++) {
-      const at = base + BITMAP_OFFSET + (i >> 3);
-      const bit = 1 << (i & 7);
-      if (((bytes[at]! & bit) !== 0) === (to === 1)) {
-        throw corruptPage(this.#pages.pageOf(buffer), `use of cluster ${i}`, 1 - to, to);
-      }
-      bytes[at]! ^= bit;
-    }
-    this.#wordsOf(buffer)[(base >> 2) + 5]! += (to === 1 ? clusters : -clusters) << 16;
-    this.#pages.markFront(buffer, 16, CLUSTERS_OFFSET);
-  }
-
-  /** Moves a cluster page to the bin of its longest free run. */
-  #rebin(buffer: BufferId): void {
-    const bin = this.classOf(this.longestRun(buffer));
-    const old = this.#bytesOf(buffer)[this.#baseOf(buffer) + 21]! - 1;
-    if (bin === old) return;
-    this.#unlink(buffer);
-    if (bin >= 0) this.#link(buffer, bin);
-  }
-
-  #link(buffer: BufferId, bin: number): void {
-    const pages = this.#pages;
-    const page = pages.pageOf(buffer);
-    const root = pages.edit(this.#root);
-    const slot = (this.#baseOf(root) + ROOT_BINS_OFFSET + 4 * bin) >> 2;
-    const next = this.#wordsOf(root)[slot]!;
-    this.#wordsOf(root)[slot] = page;
-    pages.markFront(root, ROOT_BINS_OFFSET + 4 * bin, ROOT_BINS_OFFSET + 4 * bin + 4);
-    const words = this.#wordsOf(buffer);
-    const word = this.#baseOf(buffer) >> 2;
-    this.#bytesOf(buffer)[4 * word + 21] = bin + 1;
-    words[word + 6] = 0;
-    words[word + 7] = next;
-    pages.markFront(buffer, 20, 32);
-    if (next !== 0) this.#setNeighbour(next >>> 0, 6, page);
-  }
-
-  #unlink(buffer: BufferId): void {
-    const pages = this.#pages;
-    const base = this.#baseOf(buffer);
-    const bin = this.#bytesOf(buffer)[base + 21]! - 1;
-    if (bin < 0) return;
-    if (bin >= ROOT_BINS) throw corruptPage(pages.pageOf(buffer), 'bin', `< ${ROOT_BINS}`, bin);
-    const words = this.#wordsOf(buffer);
-    const previous = words[(base >> 2) + 6]!;
-    const next = words[(base >> 2) + 7]!;
-    this.#bytesOf(buffer)[base + 21] = 0;
-    words[(base >> 2) + 6] = 0;
-    words[(base >> 2) + 7] = 0;
-    pages.markFront(buffer, 20, 32);
-    if (previous !== 0) {
-      this.#setNeighbour(previous >>> 0, 7, next);
-    } else {
-      const root = pages.edit(this.#root);
-      const at = ROOT_BINS_OFFSET + 4 * bin;
-      this.#wordsOf(root)[(this.#baseOf(root) + at) >> 2] = next;
-      pages.markFront(root, at, at + 4);
-    }
-    if (next !== 0) this.#setNeighbour(next >>> 0, 6, previous);
-  }
-
-  /** Sets word 6 (previous) or 7 (next) of a cluster page. */
-  #setNeighbour(page: number, word: number, value: number): void {
-    this.#readKind(page as PageId, WRITER, KIND_CLUSTERS);
-    const buffer = this.#pages.edit(page as PageId);
-    this.#wordsOf(buffer)[(this.#baseOf(buffer) >> 2) + word] = value;
-    this.#pages.markFront(buffer, 4 * word, 4 * word + 4);
-  }
-
   /** Takes a descriptor apart; the runs it holds go to `#runs`. */
   #decode(owner: PageId, descriptor: Uint8Array, at: number): void {
     this.#owner = owner;
@@ -564,12 +385,11 @@ export class Overflow {
       at += count;
     }
     if (at >= end) return 0;
-    const clusters = Math.ceil(this.#restBytes / this.clusterPayload);
-    const tail = this.#tailPage as PageId;
-    const buffer = this.#readClusters(tail, view, this.#tailFirst, clusters);
+    const count = this.clusters.countFor(this.#restBytes);
+    const first = this.#tailFirst;
+    const buffer = this.clusters.readUsed(this.#tailPage as PageId, view, first, count);
     const inside = at - this.#fullPages * payload;
-    const cluster = CLUSTERS_OFFSET + this.#tailFirst * this.clusterPayload;
-    const place = this.#baseOf(buffer) + cluster + inside;
+    const place = this.#baseOf(buffer) + this.clusters.offsetOf(first) + inside;
     const bytes = this.#bytesOf(buffer);
     if (!copies) return compareBytes(bytes, place, other, offset + at - from, end - at);
     copyBytes(bytes, place, other, offset + at - from, end - at);
@@ -629,22 +449,6 @@ export class Overflow {
     const buffer = this.#readKind(page, view, KIND_OVERFLOW);
     const found = this.#wordsOf(buffer)[(this.#baseOf(buffer) >> 2) + 6]! >>> 0;
     if (found !== ordinal) throw corruptPage(page, 'ordinal of an overflow page', ordinal, found);
-    return buffer;
-  }
-
-  /** Reads a cluster page of which the clusters must be in use. */
-  #readClusters(page: PageId, view: View, first: number, clusters: number): BufferId {
-    const buffer = this.#readKind(page, view, KIND_CLUSTERS);
-    if (first + clusters > this.clustersPerPage) {
-      throw this.#corrupt('last cluster of a descriptor', this.clustersPerPage, first + clusters);
-    }
-    const bytes = this.#bytesOf(buffer);
-    const at = this.#baseOf(buffer) + BITMAP_OFFSET;
-    for (let i = first; i < first + clusters; i++) {
-      if ((bytes[at + (i >> 3)]! & (1 << (i & 7))) === 0) {
-        throw corruptPage(page, `use of cluster ${i}`, 1, 0);
-      }
-    }
     return buffer;
   }
 

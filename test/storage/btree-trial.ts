@@ -179,8 +179,9 @@ export class Trial {
     let length = random.between(0, shape.valueBytes);
     if (random.chance(shape.largeShare)) {
       const { entryBytesMax, usableBytes } = this.tree.limits;
-      const { pagePayload, clusterPayload } = this.tree.overflow;
-      const clusters = clusterPayload * random.between(1, this.tree.overflow.clustersPerPage);
+      const { pagePayload } = this.tree.overflow;
+      const { payload, perPage } = this.tree.overflow.clusters;
+      const clusters = payload * random.between(1, perPage);
       const whole = pagePayload * random.between(1, 3);
       const places = [entryBytesMax - 40, usableBytes >> 2, clusters, whole, whole + clusters];
       length = Math.max(0, random.pick(places) + random.between(-2, 2));

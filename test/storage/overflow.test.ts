@@ -47,7 +47,8 @@ describe('Overflow', () => {
       const random = new Random(pageBytes);
       const clusterBytes = random.pick([256, 512, pageBytes / 2]);
       const { pages, tree } = newTree(pageBytes, clusterBytes);
-      const { pagePayload, clusterPayload, clustersPerPage } = tree.overflow;
+      const { pagePayload } = tree.overflow;
+      const { payload: clusterPayload, perPage: clustersPerPage } = tree.overflow.clusters;
       const places = [0, tree.limits.entryBytesMax - 23, pageBytes >> 2, clusterPayload];
       places.push(clusterPayload * (clustersPerPage - 1), clusterPayload * clustersPerPage);
       places.push(pagePayload, 2 * pagePayload, 2 * pagePayload + clusterPayload * 3);
