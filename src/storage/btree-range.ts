@@ -100,6 +100,8 @@ class RangeRemover {
   #freeSubtree(page: PageId, level: number): number {
     const entries = this.freeContents(page, level);
     this.#tree.pages.free(page);
+    // Clusters given back make private pages; whoever holds a buffer above has pinned it.
+    if (level === 0) this.#tree.pages.settle();
     return entries;
   }
 
@@ -144,9 +146,15 @@ class RangeRemover {
     const node = this.#node.at(pages.edit(page));
     const level = node.level - 1;
     let entries = node.kind === KIND_INNER ? 0 : last - first + 1;
-    if (node.mayOverflow) this.#freeOverflow(node, first - 1, last);
-    for (let i = first; i <= last; i++) entries += this.#freeSubtree(node.childAt(i), level);
-    node.removeEntries(first - 1, last);
+    const { buffer } = node;
+    pages.pin(buffer);
+    try {
+      if (node.mayOverflow) this.#freeOverflow(node, first - 1, last);
+      for (let i = first; i <= last; i++) entries += this.#freeSubtree(node.childAt(i), level);
+      node.removeEntries(first - 1, last);
+    } finally {
+      pages.unpin(buffer);
+    }
     writer.restructurer.rebalance(d);
     return entries;
   }
