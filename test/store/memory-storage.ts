@@ -113,6 +113,10 @@ export class MemoryStorage implements StoragePort {
     this.#versions.set(page, versions);
   }
 
+  openSnapshot(): number {
+    return this.commitId;
+  }
+
   savepoint(): number {
     const savepoint = this.#take();
     this.#savepoints.push(savepoint);

@@ -14,7 +14,14 @@ import {
 import { LATEST, TRANSACTION, type SourceView } from '../../src/model/source.ts';
 import type { Value } from '../../src/model/value.ts';
 import { defineProperty } from '../support/properties.ts';
-import { change, faultsOf, openStore, type OpenedStore } from './open-store.ts';
+import {
+  change,
+  faultsOf,
+  openRealStore,
+  openStore,
+  pinsOf,
+  type OpenedStore,
+} from './open-store.ts';
 import { ModelFailure, sameRecord, StoreModel, valueAt, type ModelState } from './store-model.ts';
 
 const SHAPES: readonly ((name: string) => CollectionDefinition)[] = [
@@ -82,14 +89,19 @@ function randomIndex(random: Random, definition: CollectionDefinition): IndexDef
 
 class Run {
   readonly random: Random;
-  readonly opened: OpenedStore;
+  opened: OpenedStore;
+  readonly #reopen: (() => OpenedStore) | undefined;
   readonly model = new StoreModel();
   readonly #loosen: boolean;
-  readonly #snapshots: { view: SourceView; state: ModelState }[] = [];
+  #snapshots: { view: SourceView; state: ModelState }[] = [];
 
-  constructor(seed: number, loosen: boolean) {
+  constructor(seed: number, loosen: boolean, isReal = false) {
     this.random = new Random(seed);
-    this.opened = openStore();
+    if (isReal) {
+      const opened = openRealStore();
+      this.opened = opened;
+      this.#reopen = opened.reopen;
+    } else this.opened = openStore();
     this.#loosen = loosen;
   }
 
@@ -99,7 +111,10 @@ class Run {
       this.#compare(LATEST, this.model.state);
       const faults = faultsOf(this.opened);
       if (faults.length > 0) throw new Error(faults.join('\n'));
-      if (this.opened.storage.pinCount !== 0) throw new Error('pages are left pinned');
+      if (pinsOf(this.opened.storage) !== 0) throw new Error('pages are left pinned');
+      if (this.#reopen === undefined || !this.random.chance(0.2)) continue;
+      this.opened = this.#reopen();
+      this.#snapshots = [];
     }
     for (const { view, state } of this.#snapshots) this.#compare(view, state);
   }
@@ -129,8 +144,9 @@ class Run {
       store.rollback();
       model.state = start;
     } else {
-      const view = store.commit('full');
-      if (random.chance(0.3)) this.#snapshots.push({ view, state: model.state });
+      store.commit('full');
+      if (random.chance(0.3))
+        this.#snapshots.push({ view: this.opened.storage.openSnapshot(), state: model.state });
     }
   }
 
@@ -362,7 +378,36 @@ defineProperty({
   canary: (seed) => new Run(seed, true).run(12),
 });
 
+defineProperty({
+  name: 'Store does as the model does on the real storage, reopened now and then',
+  cases: 25,
+  run: (seed) => new Run(seed, false, true).run(12),
+  canary: (seed) => new Run(seed, true, true).run(12),
+});
+
 describe('Store', () => {
+  test('writes and builds indexes in transactions larger than the memory budget', () => {
+    const opened = openRealStore(4 << 20);
+    const { store, points } = opened;
+    const definition = SHAPES[0]!('big');
+    const index = (field: string) => defineIndex(definition, { name: field, parts: [field] });
+    store.begin();
+    change(store, { change: 'createCollection', definition });
+    change(store, { change: 'createIndex', definition: index('b') });
+    const handle = points.collection('big');
+    const random = new Random(3);
+    for (let id = 0; id < 20_000; id++)
+      handle.insert({ id, a: id % 100, b: `${random.word()}`.padEnd(60, '.') });
+    change(store, { change: 'createIndex', definition: index('a') });
+    const many = Array.from({ length: 5000 }, (_, id) => ({ change: 'delete', id }) as const);
+    opened.source.write({ collection: 'big', changes: many });
+    store.commit('full');
+    expect(faultsOf(opened)).toEqual([]);
+    expect(pinsOf(opened.storage)).toBe(0);
+    const again = opened.reopen();
+    expect(again.points.collection('big').index('a').getAll(7, LATEST).length).toBe(150);
+  });
+
   test('keeps millions of ids under one key, in order, through splits and deletes', () => {
     const opened = openStore();
     const definition = defineCollection({ name: 'c', fields: { id: 'int', k: 'int' }, key: 'id' });
