@@ -20,8 +20,8 @@ import type { Value } from './model/value.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
 import { ACCOUNTS, type Account } from './base/ledger.ts';
 import { runSteps, type Steps } from './base/steps.ts';
-import { BitSet, checkFile } from './storage/check.ts';
-import { checkStore, treesOf } from './store/check.ts';
+import { backupSteps, checkSteps } from './maintenance.ts';
+import { compactFile } from './storage/compact.ts';
 import { MemoryFileSystem } from './storage/memory-file.ts';
 import { NodeFileSystem } from './storage/node-file.ts';
 import { type FileSystem } from './storage/file.ts';
@@ -78,6 +78,36 @@ export interface CheckReport {
   readonly slots: number;
 }
 
+/** Options of long operations that are done in slices. */
+export interface SliceOptions {
+  readonly signal?: AbortSignal;
+  /** Called between slices. */
+  readonly onSlice?: () => void;
+}
+
+/** Milliseconds of a slice of a long operation. */
+const SLICE_MS = 5;
+
+/** Drives a step machine in slices, so that other work is done between them. */
+async function inSlices<T>(steps: Steps<T>, options: SliceOptions): Promise<T> {
+  try {
+    for (;;) {
+      if (options.signal?.aborted === true) {
+        throw failure('limit.cancelled', 'the operation was cancelled; nothing was changed');
+      }
+      const until = performance.now() + SLICE_MS;
+      do {
+        const step = steps.next();
+        if (step.done === true) return step.value;
+      } while (performance.now() < until);
+      options.onSlice?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } finally {
+    steps.return(undefined as T); // runs what must be undone, if it is not at its end
+  }
+}
+
 const open_ = new Set<Database>();
 
 /** Brings waiting commits of every open database to its file when the process exits. */
@@ -94,6 +124,7 @@ export class Database {
   readonly #durability: Durability;
   readonly #snapshotAgeMsMax: number;
   readonly #memoryFiles: MemoryFileSystem | undefined;
+  readonly #fs: FileSystem;
   readonly #delayMs: number;
   readonly #scope: RootScope;
   #isClosed = false;
@@ -116,6 +147,7 @@ export class Database {
     this.path = path;
     const isMemory = path === ':memory:';
     this.#memoryFiles = isMemory && fs === undefined ? new MemoryFileSystem() : undefined;
+    this.#fs = fs ?? this.#memoryFiles ?? new NodeFileSystem();
     this.#durability = settings.durability;
     this.#snapshotAgeMsMax = settings.snapshotAgeMsMax;
     this.#delayMs = milliseconds('delayMs', options.delayMs) ?? 250;
@@ -124,7 +156,7 @@ export class Database {
       collations.register(name, fold);
     }
     this.#storage = Storage.open({
-      fs: fs ?? this.#memoryFiles ?? new NodeFileSystem(),
+      fs: this.#fs,
       path: isMemory ? 'memory' : path,
       memoryBytes: settings.memoryBytes,
       layout: settings.layout,
@@ -419,7 +451,7 @@ export class Database {
     if (!storage.readOnly) storage.checkpoint();
     storage.isChecking = true;
     try {
-      runSteps(checkDatabase(storage, this.#store, (fault) => faults.push(fault)));
+      runSteps(checkSteps(storage, this.#store, (fault) => faults.push(fault)));
     } finally {
       storage.isChecking = false;
     }
@@ -459,6 +491,42 @@ export class Database {
       versions: s.versions.count,
       snapshots: s.versions.commits,
     };
+  }
+
+  /**
+   * Copies the newest commit into a new file at a path, which must be free; writes go on meanwhile
+   * in the asynchronous form. Returns the number of pages.
+   */
+  backup(path: string): number {
+    this.refuseIfUnusable();
+    return runSteps(backupSteps(this.#storage, this.#fs, path));
+  }
+
+  /** As `backup`, in slices between which other work is done. */
+  backupAsync(path: string, options: SliceOptions = {}): Promise<number> {
+    this.refuseIfUnusable();
+    return inSlices(backupSteps(this.#storage, this.#fs, path), options);
+  }
+
+  /** Moves pages into free space and cuts the file; returns the bytes it became smaller by. */
+  compact(): number {
+    this.refuseIfUnusable();
+    this.#refuseBusy();
+    if (this.#storage.readOnly) throw failure('usage.read_only', `${this.path} is read only`);
+    return runSteps(compactFile(this.#storage));
+  }
+
+  /** As `compact`, in slices between which other work is done; holds the writers' turn. */
+  async compactAsync(options: SliceOptions & AsyncTransactionOptions = {}): Promise<number> {
+    this.refuseIfUnusable();
+    if (this.#storage.readOnly) throw failure('usage.read_only', `${this.path} is read only`);
+    await this.#turn(options);
+    try {
+      return await inSlices(compactFile(this.#storage), options);
+    } finally {
+      this.#isTaken = false;
+      this.#admitNext();
+    }
   }
 
   // ---- the end
@@ -525,31 +593,6 @@ export class Database {
     } catch {
       return; // recovery keeps what was promised; an exit handler has nobody to tell
     }
-  }
-}
-
-function* checkDatabase(
-  storage: Storage,
-  store: Store,
-  report: (fault: DatabaseError) => void,
-): Steps<void> {
-  const owned = new BitSet(storage.nextPage, storage.ledger);
-  const visit = (page: number): void => {
-    if (owned.add(page)) return;
-    report(failure('corrupt.page', `page ${page} of ${storage.path} has two owners`));
-  };
-  try {
-    for (const { tree } of treesOf(store, LATEST)) {
-      tree.check(LATEST, visit, report);
-      yield;
-    }
-    yield* checkStore(store, LATEST, report);
-    yield* checkFile(storage, owned, report);
-  } catch (cause) {
-    if (!(cause instanceof DatabaseError)) throw cause;
-    report(cause); // the catalog itself is damaged: what hangs on it cannot be found
-  } finally {
-    owned.dispose();
   }
 }
 

@@ -25,9 +25,9 @@ const CHANGE_OVERHEAD_BYTES = 1024;
 /** Pages that are placed together, as a run. */
 const PLACE_TOGETHER = 64;
 
-/** What a commit appended: whether it has place frames, and how many bytes. */
+/** What a commit appended: pages that its place frames name, and bytes of frames. */
 export interface Appended {
-  readonly placed: boolean;
+  readonly pagesPlaced: number;
   readonly bytes: number;
 }
 
@@ -57,10 +57,10 @@ export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
       log.beginCommit();
       appendFrees(pager);
     }
-    const placed = appendPlaces(pager);
+    const pagesPlaced = appendPlaces(pager);
     log.ensureSpace(COMMIT_FRAME_BYTES, isShrinking(pager));
     log.reserveCommit();
-    return { placed, bytes: log.appended - start + COMMIT_FRAME_BYTES };
+    return { pagesPlaced, bytes: log.appended - start + COMMIT_FRAME_BYTES };
   } catch (cause) {
     log.rewind(Math.max(start, log.written)); // making room writes what earlier commits left
     throw cause;
@@ -113,15 +113,15 @@ function appendFrees(pager: Pager): void {
   }
 }
 
-/** Appends place frames for all pages that have a slot; answers whether there were any. */
-function appendPlaces(pager: Pager): boolean {
+/** Appends place frames for all pages that have a slot; answers how many there are. */
+function appendPlaces(pager: Pager): number {
   const o = pager.overlay;
   const entries = new Int32Array(Math.min(o.count, PLACE_ENTRIES_MAX) * 3);
   let n = 0;
-  let any = false;
+  let all = 0;
   for (let k = 0; k < o.count; k++) {
     if (o.slot[k]! <= 0) continue;
-    any = true;
+    all++;
     entries[n * 3] = o.page[k]!;
     entries[n * 3 + 1] = o.slot[k]!;
     entries[n * 3 + 2] = o.checksum[k]!;
@@ -130,7 +130,7 @@ function appendPlaces(pager: Pager): boolean {
     n = 0;
   }
   if (n > 0) pager.log.appendPlaces(entries, n, pager.commitId + 1);
-  return any;
+  return all;
 }
 
 /** Appends free and change frames; false if they would pass the limit. */

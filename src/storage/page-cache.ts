@@ -8,7 +8,8 @@
  *
  * Making room may write pages, which takes slots, which may load a node of the bitmap, which makes
  * room again: what is being written is pinned meanwhile, and a node is entered only if it is still
- * missing.
+ * missing. That inner room is never made by writing: a few spare buffers are kept for it, since
+ * every other one may be dirty.
  */
 import { assert } from '../base/assert.ts';
 import { IntList } from '../base/int-list.ts';
@@ -43,6 +44,8 @@ export const CHANGE_IN_LOG = 1;
 const FLAT_PAGES_MAX = 1 << 20;
 /** Buffers that one look for company of a dirty page to be written visits. */
 const WRITE_LOOK = 256;
+/** Buffers kept for the nodes that finding free slots may load: a path of the bitmap. */
+const SPARE_BUFFERS = 3;
 
 export interface PagerParts {
   readonly ledger: Ledger;
@@ -100,6 +103,8 @@ export class PageCache implements BufferHost {
   #far: IntTable | undefined;
   readonly #flatMax: number;
   #hand = 1;
+  readonly #spare: BufferId[] = [];
+  #isWritingOut = false;
   readonly #reserveBytes: number;
 
   constructor(parts: PagerParts) {
@@ -204,11 +209,7 @@ export class PageCache implements BufferHost {
   readIfVisible(page: PageId, view: View): BufferId {
     const version = this.versions.find(page, view);
     if (version !== undefined) return this.#readVersion(version);
-    const isResident = this.entry(page) > 0;
-    if (!isResident && !this.locate(page) && this.foundSlot <= 0) {
-      const entry = this.entry(page);
-      if (entry >= 0 || this.overlay.base[-1 - entry] === 0) return 0;
-    }
+    if (this.entry(page) <= 0 && !this.locate(page)) return 0;
     const buffer = this.newest(page);
     return this.slab.commit[buffer]! > view ? 0 : buffer;
   }
@@ -393,7 +394,10 @@ export class PageCache implements BufferHost {
   /** A buffer of kind SCRATCH, by growing or evicting. */
   obtain(): BufferId {
     let buffer = this.slab.take();
-    if (buffer === 0 && this.mayGrow() && this.slab.tryGrow()) buffer = this.slab.take();
+    if (buffer === 0 && this.mayGrow() && this.slab.tryGrow()) {
+      while (this.#spare.length < SPARE_BUFFERS) this.#keepSpare(this.slab.take());
+      buffer = this.slab.take();
+    }
     if (buffer === 0) buffer = this.#evict();
     this.slab.kind[buffer] = SCRATCH;
     return buffer;
@@ -414,15 +418,30 @@ export class PageCache implements BufferHost {
       if (k === PRIVATE && !this.#isWrittenPrivate(b)) continue;
       if (used[b] !== 0) used[b] = 0;
       else if (looked < count * 2 && k === CLEAN && this.#isBase(b)) continue;
+      else if (!this.#isWritten(b) && this.#isWritingOut) continue;
       else {
-        if (k === DIRTY || k === VERSION) this.#writeOut(b);
+        if (!this.#isWritten(b)) this.#writeOut(b);
         this.#forget(b);
-        return b;
+        if (this.#isWritingOut || this.#spare.length === SPARE_BUFFERS) return b;
+        this.#keepSpare(b);
       }
     }
+    const spare = this.#isWritingOut ? this.#spare.pop() : undefined;
+    if (spare !== undefined) return spare;
     throw failure('limit.memory', 'every buffer of the cache is pinned or private', {
       detail: { buffers: count, budgetBytes: this.ledger.budgetBytes },
     });
+  }
+
+  #keepSpare(buffer: BufferId): void {
+    this.slab.kind[buffer] = SCRATCH;
+    this.#spare.push(buffer);
+  }
+
+  /** Whether the file has what a buffer holds, so that it may be forgotten. */
+  #isWritten(buffer: BufferId): boolean {
+    const kind = this.slab.kind[buffer]!;
+    return kind === VERSION ? this.#versionHasSlot(buffer) : kind !== DIRTY;
   }
 
   /** A private page that was spilled and read back, but not edited since: its slot has it. */
@@ -471,9 +490,14 @@ export class PageCache implements BufferHost {
       if (kind[b] !== DIRTY && kind[b] !== VERSION) continue;
       if (used[b] === 0 && pins[b] === 0) buffers.push(b);
     }
-    const waiting = buffers.filter((b) => kind[b] === DIRTY || !this.#versionHasSlot(b));
+    const waiting = buffers.filter((b) => !this.#isWritten(b));
     this.evictedDirty += waiting.length;
-    this.writeBuffers(waiting, (b, slot, checksum) => this.imageLocated(b, slot, checksum));
+    this.#isWritingOut = true;
+    try {
+      this.writeBuffers(waiting, (b, slot, checksum) => this.imageLocated(b, slot, checksum));
+    } finally {
+      this.#isWritingOut = false;
+    }
   }
 
   #versionHasSlot(buffer: BufferId): boolean {
@@ -584,8 +608,7 @@ export class PageCache implements BufferHost {
     }
     for (let b = first; b < count; b++) {
       if (slab.kind[b] === FREE) continue;
-      const hasSlot = slab.kind[b] !== VERSION || this.#versionHasSlot(b);
-      if (slab.kind[b] === DIRTY || !hasSlot) this.#writeOut(b);
+      if (!this.#isWritten(b)) this.#writeOut(b);
       this.#forget(b);
       slab.give(b);
     }

@@ -272,8 +272,12 @@ export class Pager extends PageCache implements Pages {
       if (o.hand >= o.count) o.hand = 0;
       const k = o.hand++;
       if (o.buffer[k] === 0) continue;
-      if ((o.flags[k]! & USED) !== 0) o.flags[k] = o.flags[k]! & ~USED;
-      else chosen.push(k);
+      if ((o.flags[k]! & USED) !== 0) {
+        o.flags[k] = o.flags[k]! & ~USED;
+        continue;
+      }
+      o.flags[k] = o.flags[k]! | USED; // so that coming round again does not choose it twice
+      chosen.push(k);
     }
     return chosen;
   }

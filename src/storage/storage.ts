@@ -207,24 +207,27 @@ export class Storage extends Pager {
   commit(level: Durability): number {
     assert(this.inTransaction, 'a transaction is open');
     if (this.overlay.count === 0) {
+      // What it found as it wanted it may be of commits that are not durable yet (law T4).
+      if (level === 'full') this.flush();
       this.rollback();
       return this.commitId;
     }
     this.startLog();
     const appended = appendFrames(this, () => this.#makeLogRoom());
     const reserved = this.#prepare(appended.bytes);
-    const placesSynced = this.#syncPlaces(level, appended.placed, reserved);
+    const placesSynced = this.#syncPlaces(level, appended.pagesPlaced > 0, reserved);
     const commit = this.commitId + 1;
     this.log.appendCommit(commit, this.nextPage, placesSynced);
     try {
       this.#secure(level);
     } catch (cause) {
+      this.versions.unreserve(reserved);
       throw this.latchUnknown(cause, `whether commit ${commit} is durable is unknown`);
     }
     for (let k = 0; k < this.overlay.count; k++) this.publish(k, commit);
     this.endCommit(commit, reserved);
     this.counters.commits++;
-    this.#pace(appended.bytes);
+    this.#pace(appended.bytes + appended.pagesPlaced * this.pageBytes);
     return commit;
   }
 
@@ -369,7 +372,7 @@ export class Storage extends Pager {
     while (this.#checkpoint !== undefined) this.#stepCheckpoint(STEP_PAGES);
   }
 
-  /** A commit earns the checkpoint credit in proportion to what it logged (rule 17). */
+  /** A commit earns the checkpoint credit in proportion to what it logged and placed (rule 17). */
   #pace(bytesLogged: number): void {
     try {
       if (this.#checkpoint === undefined) {
@@ -491,6 +494,7 @@ export class Storage extends Pager {
   }
 
   #release(): void {
+    this.#checkpoint?.dispose();
     this.dispose();
     this.log.dispose();
     this.file.dispose();
