@@ -25,7 +25,7 @@ export const KEY_PARTS_MAX = 31;
 export const VALUE_DEPTH_MAX = 500;
 
 /** Bytes that a scratch buffer keeps between calls: longer ones are given back. */
-export const SCRATCH_BYTES_KEPT = 64 * 1024;
+export const SCRATCH_BYTES_KEPT = 16 * 1024;
 
 /** Memory budget, bytes, when `open` does not say: small and fixed, not a share of the machine. */
 export const MEMORY_BYTES_DEFAULT = 32 * 1024 * 1024;

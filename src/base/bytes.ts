@@ -64,6 +64,11 @@ export class ByteWriter {
     if (this.bytes.length > SCRATCH_BYTES_KEPT) this.bytes = new Uint8Array(this.#initialBytes);
   }
 
+  /** Gives memory back if the buffer had grown large; what it holds is lost then. */
+  shrink(): void {
+    if (this.bytes.length > SCRATCH_BYTES_KEPT) this.clear();
+  }
+
   byte(value: number): void {
     if (this.length === this.bytes.length) this.#grow(this.length + 1);
     this.bytes[this.length++] = value;

@@ -125,7 +125,7 @@ export interface CollectionStatistics {
   readonly indexes: readonly IndexStatistics[];
 }
 
-/** Batches of a scan or fetch. */
+/** Batches of a scan or fetch. Whoever does not read to the end closes it. */
 export interface Cursor<P> {
   /** The next batch, valid until the next call; `undefined` at the end. */
   next(): Batch | undefined | P;

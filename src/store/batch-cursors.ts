@@ -12,8 +12,9 @@
  * Positions are encoded keys; an index scan's is length (varint), index key, key of the record.
  */
 import { ByteWriter, compareBytes, MALFORMED, readVarint, skipVarint } from '../base/bytes.ts';
+import type { Ledger } from '../base/ledger.ts';
 import { failure } from '../errors.ts';
-import { Batch, BATCH_ROWS, type RecordId } from '../model/batch.ts';
+import { Batch, BATCH_ROWS, batchBytes, type RecordId } from '../model/batch.ts';
 import type { Cursor } from '../model/source.ts';
 import { KIND, type Kind, type Value } from '../model/value.ts';
 import { Cursor as TreeCursor } from '../storage/btree-cursor.ts';
@@ -34,31 +35,41 @@ export interface ScanPlan {
   readonly after: Uint8Array | undefined;
   readonly view: View;
   readonly columnCount: number;
+  /** What the batch is charged to. */
+  readonly ledger: Ledger | undefined;
 }
 
 abstract class BatchCursor implements Cursor<never> {
   protected readonly batch: Batch;
   #left: number;
   #isDone = false;
+  readonly #ledger: Ledger | undefined;
+  #chargedBytes: number;
 
-  constructor(columnCount: number, limit: number) {
+  constructor(columnCount: number, limit: number, ledger: Ledger | undefined) {
+    const rows = Math.max(1, Math.min(BATCH_ROWS, limit));
     this.#left = limit;
-    this.batch = new Batch(columnCount, Math.max(1, Math.min(BATCH_ROWS, limit)));
+    this.#ledger = ledger;
+    this.#chargedBytes = batchBytes(columnCount, rows);
+    ledger?.charge('work', this.#chargedBytes);
+    this.batch = new Batch(columnCount, rows);
   }
 
   next(): Batch | undefined {
-    if (this.#isDone || this.#left <= 0) return undefined;
+    if (this.#isDone) return undefined;
     const { batch } = this;
     batch.clear();
-    this.fill(Math.min(batch.capacity, this.#left));
+    if (this.#left > 0) this.fill(Math.min(batch.capacity, this.#left));
     this.#left -= batch.count;
     if (batch.count > 0) return batch;
-    this.#isDone = true;
+    this.close();
     return undefined;
   }
 
   close(): void {
     this.#isDone = true;
+    this.#ledger?.release('work', this.#chargedBytes);
+    this.#chargedBytes = 0;
   }
 
   abstract position(): Uint8Array | undefined;
@@ -133,7 +144,7 @@ export class RecordScan extends BatchCursor {
   #after: Uint8Array | undefined;
 
   constructor(collection: Collection, fields: RowFields, plan: ScanPlan) {
-    super(plan.columnCount, plan.limit);
+    super(plan.columnCount, plan.limit, plan.ledger);
     this.#collection = collection;
     this.#fields = fields;
     this.#walk = new RangeWalk(collection.tree, plan);
@@ -193,7 +204,7 @@ export class BucketScan extends BatchCursor {
   #after: Uint8Array | undefined;
 
   constructor(bucket: Bucket, fields: readonly string[], plan: ScanPlan) {
-    super(plan.columnCount, plan.limit);
+    super(plan.columnCount, plan.limit, plan.ledger);
     this.#bucket = bucket;
     this.#fields = fields;
     this.#walk = new RangeWalk(bucket.tree, plan);
@@ -258,7 +269,7 @@ export class IndexScan extends BatchCursor {
     covered: readonly CoveredField[] | undefined,
     plan: ScanPlan,
   ) {
-    super(plan.columnCount, plan.limit);
+    super(plan.columnCount, plan.limit, plan.ledger);
     this.#collection = collection;
     this.#index = index;
     this.#fields = fields;
@@ -384,8 +395,9 @@ export class RecordFetch extends BatchCursor {
     records: readonly RecordId[],
     view: View,
     columnCount: number,
+    ledger: Ledger | undefined,
   ) {
-    super(columnCount, records.length);
+    super(columnCount, records.length, ledger);
     this.#collection = collection;
     this.#fields = fields;
     this.#records = records;

@@ -131,6 +131,8 @@ export class Bucket implements Restorer {
     } catch (error) {
       this.#transaction.fail();
       throw error;
+    } finally {
+      this.#value.shrink();
     }
     this.elidedPuts++;
     return false;

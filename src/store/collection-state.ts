@@ -6,6 +6,7 @@
  * The next id is stored only when the tree does not tell it: when the record with the greatest id
  * that was ever given is deleted. Otherwise it is one more than the last key.
  */
+import type { Ledger } from '../base/ledger.ts';
 import { failure } from '../errors.ts';
 import type { FieldNames } from '../model/record.ts';
 import { OPEN_FIELDS_MAX } from '../limits.ts';
@@ -16,6 +17,11 @@ import type { StructureId, View } from '../storage/pages.ts';
 
 /** Ids from here on are not generated: a number cannot count on. */
 const GENERATED_MAX = Number.MAX_SAFE_INTEGER;
+
+/** Upper bound of what a name takes in the heap: text, list slot, map entry. */
+function nameBytes(name: string): number {
+  return 128 + 2 * name.length;
+}
 
 /** A copy of a state, which can put itself back. */
 export interface SavedState {
@@ -34,14 +40,21 @@ export class CollectionState implements FieldNames {
   savedMark = -1;
   readonly #catalog: Catalog;
   readonly #transaction: Transaction;
+  readonly #ledger: Ledger | undefined;
   readonly #names: string[] = [];
   readonly #numbers = new Map<string, number>();
   /** Names that the catalog has; later ones were given since. */
   #storedCount = 0;
   #isLoaded = false;
 
-  constructor(id: StructureId, catalog: Catalog, transaction: Transaction) {
+  constructor(
+    id: StructureId,
+    catalog: Catalog,
+    transaction: Transaction,
+    ledger: Ledger | undefined,
+  ) {
     this.id = id;
+    this.#ledger = ledger;
     this.#catalog = catalog;
     this.#transaction = transaction;
   }
@@ -126,17 +139,20 @@ export class CollectionState implements FieldNames {
     if (this.#names.length >= OPEN_FIELDS_MAX) {
       throw failure('value.size', `more than ${OPEN_FIELDS_MAX} different fields: "${name}"`);
     }
+    return this.#add(name);
+  }
+
+  #add(name: string): number {
+    this.#ledger?.charge('catalog', nameBytes(name));
     this.#numbers.set(name, this.#names.length);
     return this.#names.push(name) - 1;
   }
 
   numberOf(name: string): number | undefined {
-    if (!this.#isLoaded) this.#load();
     return this.#numbers.get(name);
   }
 
   nameOf(number: number): string | undefined {
-    if (!this.#isLoaded) this.#load();
     return this.#names[number];
   }
 
@@ -154,15 +170,26 @@ export class CollectionState implements FieldNames {
 
   /** Forgets the names of a record that was refused. */
   forgetNewNames(): void {
-    while (this.#names.length > this.#storedCount) this.#numbers.delete(this.#names.pop()!);
+    while (this.#names.length > this.#storedCount) this.#forgetLast();
   }
 
-  #load(): void {
+  #forgetLast(): void {
+    const name = this.#names.pop()!;
+    this.#numbers.delete(name);
+    this.#ledger?.release('catalog', nameBytes(name));
+  }
+
+  /** Gives back what was charged, when the collection is gone. */
+  dispose(): void {
+    while (this.#names.length > 0) this.#forgetLast();
+    this.#isLoaded = false;
+  }
+
+  /** Reads the names, once; before any record is, since reading pages takes buffers away. */
+  load(): void {
+    if (this.#isLoaded) return;
     const view: View = this.#catalog.newestView();
-    for (const name of this.#catalog.fieldNames(this.id, view)) {
-      this.#numbers.set(name, this.#names.length);
-      this.#names.push(name);
-    }
+    for (const name of this.#catalog.fieldNames(this.id, view)) this.#add(name);
     this.#storedCount = this.#names.length;
     this.#isLoaded = true;
   }

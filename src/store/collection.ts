@@ -298,6 +298,8 @@ export class Collection implements Restorer {
 
   #leave(): void {
     this.#isBusy = false;
+    this.#record.shrink();
+    this.#old.shrink();
     if (this.state.hasNewNames) this.state.forgetNewNames();
   }
 

@@ -4,6 +4,7 @@
  * It turns requests into cursors (`batch-cursors.ts`). Hints to skip are not used yet: they never
  * carry correctness.
  */
+import type { Ledger } from '../base/ledger.ts';
 import { runSteps } from '../base/steps.ts';
 import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
@@ -69,11 +70,13 @@ export class EmbeddedSource implements RecordSource<never> {
     const fields = new RowFields(target, request.fields);
     if (indexName === undefined) {
       const { keys } = target;
-      const plan = planOf(request, (values, behind, into) => keys.bound(values, behind, into));
+      const plan = planOf(request, this.#store.ledger, (values, behind, into) =>
+        keys.bound(values, behind, into),
+      );
       return new RecordScan(target, fields, plan);
     }
     const index = requireIndex(target, indexName);
-    const plan = planOf(request, (values, behind, into) =>
+    const plan = planOf(request, this.#store.ledger, (values, behind, into) =>
       encodedBound(index.codec, values, behind, into),
     );
     return new IndexScan(target, index, fields, coveredFields(target, index, request), plan);
@@ -92,7 +95,9 @@ export class EmbeddedSource implements RecordSource<never> {
     }
     if (request.index !== undefined)
       throw failure('schema.unknown_index', `${request.collection} is a bucket without indexes`);
-    const plan = planOf(request, (values, behind, into) => bucket.keys.bound(values, behind, into));
+    const plan = planOf(request, this.#store.ledger, (values, behind, into) =>
+      bucket.keys.bound(values, behind, into),
+    );
     return new BucketScan(bucket, request.fields, plan);
   }
 
@@ -100,7 +105,7 @@ export class EmbeddedSource implements RecordSource<never> {
     const { view, records, fields } = request;
     const collection = this.#store.schema(view).collection(request.collection, view);
     const rowFields = new RowFields(collection, fields);
-    return new RecordFetch(collection, rowFields, records, view, fields.length);
+    return new RecordFetch(collection, rowFields, records, view, fields.length, this.#store.ledger);
   }
 
   write(request: WriteRequest): WriteOutcome {
@@ -142,7 +147,7 @@ function requireIndex(collection: Collection, name: string): CollectionIndex {
   throw unknownName('schema.unknown_index', what, name, names);
 }
 
-function planOf(request: ScanRequest, encode: EncodeBound): ScanPlan {
+function planOf(request: ScanRequest, ledger: Ledger | undefined, encode: EncodeBound): ScanPlan {
   const { ranges, reverse, limit, after, view, fields } = request;
   return {
     ranges:
@@ -154,6 +159,7 @@ function planOf(request: ScanRequest, encode: EncodeBound): ScanPlan {
     after,
     view,
     columnCount: fields.length,
+    ledger,
   };
 }
 

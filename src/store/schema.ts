@@ -22,7 +22,12 @@ import { PostingIndex } from './posting-index.ts';
 import { RecordKeys } from './record-key.ts';
 import type { Store } from './store.ts';
 
+/** Upper bounds of what an open collection and an open tree take in the heap, scratch included. */
+const COLLECTION_BYTES = 48 * 1024;
+const TREE_BYTES = 4 * 1024;
+
 export class Schema {
+  #chargedBytes = 0;
   readonly #store: Store;
   readonly #byName = new Map<string, Collection | Bucket>();
 
@@ -36,6 +41,7 @@ export class Schema {
     if (known !== undefined) return known;
     const entry = this.#store.catalog.collection(name, view);
     if (entry === undefined) return undefined;
+    this.#charge(COLLECTION_BYTES + TREE_BYTES);
     const made =
       entry.definition.form === 'bucket' ? this.#bucket(entry) : this.#collection(entry, view);
     this.#byName.set(name, made);
@@ -67,6 +73,18 @@ export class Schema {
     this.#byName.delete(name);
   }
 
+  #charge(bytes: number): void {
+    this.#store.ledger?.charge('catalog', bytes);
+    this.#chargedBytes += bytes;
+  }
+
+  /** Gives back what was charged, when nobody uses this version any more. */
+  dispose(): void {
+    this.#store.ledger?.release('catalog', this.#chargedBytes);
+    this.#chargedBytes = 0;
+    this.#byName.clear();
+  }
+
   #bucket(entry: CollectionEntry): Bucket {
     const { structure, root, definition } = entry;
     const store = this.#store;
@@ -79,6 +97,7 @@ export class Schema {
     const { structure, root, definition } = entry;
     const store = this.#store;
     const state = store.state(structure);
+    if (definition.open) state.load();
     const codec = new RecordCodec(definition, state);
     const keys = RecordKeys.of(
       definition,
@@ -86,6 +105,7 @@ export class Schema {
       (parts) => new PartSources(codec, parts),
     );
     const indexes = store.catalog.indexes(structure, view).map((each): CollectionIndex => {
+      this.#charge(TREE_BYTES);
       const tree = store.tree(each.structure, each.root, each.definition.layout);
       return makeIndex(each.definition, tree, codec, keys, store);
     });

@@ -38,6 +38,7 @@ export class Store {
   readonly transaction: Transaction;
   readonly collations: Collations;
   readonly conditions: ConditionSource;
+  readonly ledger: Ledger | undefined;
   /** Changes whenever what was resolved by name may have become wrong. */
   epoch = 1;
   /** The commit that last changed the schema in this process, 0 if none did. */
@@ -59,6 +60,7 @@ export class Store {
     this.storage = storage;
     this.collations = options.collations ?? new Collations();
     this.conditions = options.conditions ?? (() => undefined);
+    this.ledger = options.ledger;
     this.transaction = new Transaction(storage, options.ledger);
     this.catalog = new Catalog(storage, () => this.transaction.isOpen);
     this.#latest = new Schema(this);
@@ -77,7 +79,7 @@ export class Store {
   state(structure: StructureId): CollectionState {
     const known = this.#states.get(structure);
     if (known !== undefined) return known;
-    const state = new CollectionState(structure, this.catalog, this.transaction);
+    const state = new CollectionState(structure, this.catalog, this.transaction, this.ledger);
     this.#states.set(structure, state);
     return state;
   }
@@ -89,7 +91,10 @@ export class Store {
     let old = this.#old.get(view);
     if (old === undefined) {
       const [eldest] = this.#old.keys();
-      if (this.#old.size >= OLD_SCHEMAS_KEPT) this.#old.delete(eldest!);
+      if (this.#old.size >= OLD_SCHEMAS_KEPT) {
+        this.#old.get(eldest!)!.dispose();
+        this.#old.delete(eldest!);
+      }
       old = new Schema(this);
       this.#old.set(view, old);
     }
@@ -129,6 +134,7 @@ export class Store {
     this.transaction.storeStates();
     const commitId = this.storage.commit(level);
     if (this.#changed !== undefined) {
+      this.#latest.dispose();
       this.#latest = this.#changed;
       this.#changed = undefined;
       this.schemaCommit = commitId;
@@ -145,6 +151,7 @@ export class Store {
     this.transaction.end();
     this.#schemaAt.clear();
     if (this.#changed !== undefined) {
+      this.#changed.dispose();
       this.#changed = undefined;
       this.epoch++;
     }
@@ -163,6 +170,7 @@ export class Store {
     this.transaction.rollbackTo(token);
     if (this.#changed !== undefined) {
       // The catalog went back: what the version knows is read again.
+      this.#changed.dispose();
       this.#changed = this.#schemaAt.get(token) === true ? new Schema(this) : undefined;
       this.epoch++;
     }
@@ -191,15 +199,21 @@ export class Store {
     for (const structure of this.#trees.keys())
       if (structure >= next) this.#trees.delete(structure);
     for (const structure of this.#states.keys())
-      if (structure >= next) this.#states.delete(structure);
+      if (structure >= next) this.#forgetState(structure);
+  }
+
+  #forgetState(structure: StructureId): void {
+    this.#states.get(structure)!.dispose();
+    this.#states.delete(structure);
   }
 
   /** Forgets everything that was read, because the file moved on under a read-only process. */
   refresh(): void {
+    for (const schema of [this.#latest, ...this.#old.values()]) schema.dispose();
     this.#latest = new Schema(this);
     this.#old.clear();
     this.#trees.clear();
-    this.#states.clear();
+    for (const structure of [...this.#states.keys()]) this.#forgetState(structure);
     this.epoch++;
     this.noteRollback();
   }

@@ -1,7 +1,8 @@
 /**
- * The storage that the store stands on, in memory and as simple as can be: every page version has a
- * buffer of its own for ever, a savepoint is a copy of all private pages. It checks what the store
- * must not do: nest transactions, write outside one, leave buffers pinned.
+ * The storage that the store stands on, in memory and as simple as can be: every page version has
+ * an image of its own for ever, a savepoint is a copy of all private pages. It checks what the store
+ * must not do: nest transactions, write outside one, leave buffers pinned. And it takes away every
+ * buffer that it lent as soon as it may: the next call fills an unpinned one with 0xA5.
  */
 import { failure } from '../../src/errors.ts';
 import {
@@ -52,7 +53,9 @@ export class MemoryStorage implements StoragePort {
   #isOpen = false;
   #start: Savepoint | undefined;
   #tokens = 0;
-  #pins = 0;
+  readonly #pinned = new Map<BufferId, number>();
+  #lent: BufferId[] = [];
+  readonly #spare: BufferId[] = [];
 
   constructor(pageBytes = 4096) {
     this.pageBytes = pageBytes;
@@ -61,7 +64,7 @@ export class MemoryStorage implements StoragePort {
   }
 
   get pinCount(): number {
-    return this.#pins;
+    return [...this.#pinned.values()].reduce((sum, pins) => sum + pins, 0);
   }
 
   /** Pages in use as of the newest commit. */
@@ -97,7 +100,7 @@ export class MemoryStorage implements StoragePort {
 
   #requireEnd(): void {
     if (!this.#isOpen) throw new Error('no transaction is open');
-    if (this.#pins !== 0) throw new Error(`${this.#pins} buffers are pinned at the end`);
+    if (this.pinCount !== 0) throw new Error(`${this.pinCount} buffers are pinned at the end`);
   }
 
   #end(): void {
@@ -173,9 +176,28 @@ export class MemoryStorage implements StoragePort {
       const { commit, buffer } = versions[i]!;
       if (commit > view) continue;
       if (buffer === FREE) break;
-      return buffer;
+      return this.#lend(page, buffer);
     }
     throw this.#isFree(page);
+  }
+
+  /** A copy of a committed image, in a buffer that is taken away at the next call. */
+  #lend(page: PageId, image: BufferId): BufferId {
+    this.#takeBack();
+    const buffer = this.#spare.pop() ?? this.#addBuffer(page);
+    this.#pageOf[buffer] = page;
+    this.#image(buffer).set(this.#image(image));
+    this.#lent.push(buffer);
+    return buffer;
+  }
+
+  #takeBack(): void {
+    for (const buffer of this.#lent) {
+      if ((this.#pinned.get(buffer) ?? 0) > 0) continue;
+      this.#image(buffer).fill(0xa5);
+      this.#spare.unshift(buffer);
+    }
+    this.#lent = this.#lent.filter((buffer) => (this.#pinned.get(buffer) ?? 0) > 0);
   }
 
   #isFree(page: PageId): Error {
@@ -190,11 +212,13 @@ export class MemoryStorage implements StoragePort {
     const buffer = this.#addBuffer(page);
     this.#image(buffer).set(this.#image(from));
     this.#private.set(page, buffer);
+    this.#takeBack();
     return buffer;
   }
 
   allocate(structure: StructureId): BufferId {
     this.#edits();
+    this.#takeBack();
     const page = this.#freeIds.pop() ?? (this.#nextPage++ as PageId);
     const buffer = this.#addBuffer(page);
     const at = (buffer & this.chunkMask) << (this.pageShift - 2);
@@ -228,12 +252,12 @@ export class MemoryStorage implements StoragePort {
   noteMove(): void {}
   settle(): void {}
 
-  pin(): void {
-    this.#pins++;
+  pin(buffer: BufferId): void {
+    this.#pinned.set(buffer, (this.#pinned.get(buffer) ?? 0) + 1);
   }
 
-  unpin(): void {
-    this.#pins--;
+  unpin(buffer: BufferId): void {
+    this.#pinned.set(buffer, this.#pinned.get(buffer)! - 1);
   }
 
   #addBuffer(page: PageId): BufferId {

@@ -172,6 +172,36 @@ describe('generated ids', () => {
   });
 });
 
+describe('memory', () => {
+  test('is charged for schemas, names and batches, and given back', () => {
+    const ledger = new Ledger(64 * 1024 * 1024);
+    const { store, handle, source } = opened(ledger);
+    committed(store, () => insertMany(handle, 1, 50));
+    const cycle = (): void => {
+      const extra = defineCollection({ name: 'extra' });
+      committed(store, () => change(store, { change: 'createCollection', definition: extra }));
+      committed(store, () => change(store, { change: 'dropCollection', collection: 'extra' }));
+      store.begin();
+      insertMany(handle, 100, 120);
+      change(store, { change: 'createCollection', definition: extra });
+      store.rollback();
+      const request = { collection: 'things', fields: ['id'], view: LATEST };
+      const cursor = source.scan(request);
+      expect(ledger.bytesOf('work')).toBeGreaterThan(10_000);
+      cursor.next();
+      cursor.close();
+      const whole = source.scan({ ...request, index: 't' });
+      while (whole.next() !== undefined);
+    };
+    cycle();
+    const charged = ledger.bytesOf('catalog');
+    expect(charged).toBeGreaterThan(50_000);
+    for (let i = 0; i < 5; i++) cycle();
+    expect(ledger.bytesOf('catalog')).toBe(charged);
+    expect(ledger.bytesOf('work')).toBe(0);
+  });
+});
+
 describe('schema changes', () => {
   test('an index that cannot be unique leaves no trace, nor does one that is cancelled', () => {
     const all = opened();
