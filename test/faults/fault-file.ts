@@ -294,7 +294,7 @@ export class FaultFileSystem implements FileSystem {
     counts.writes++;
     counts.bytesWritten += bytes.length;
     const fault = this.#begin('write', path);
-    const room = this.capacityBytes - this.#allocatedBytes();
+    const room = Math.max(0, this.capacityBytes - this.#allocatedBytes());
     const full = node.bytesToAllocate(position, bytes.length) > room;
     if (fault === undefined && !full) {
       node.write(bytes, position, this.#sequence);
