@@ -20,8 +20,8 @@
  * Numbers. An integer and a float of equal value have equal bytes: those of the float64 (its sign
  * turned over) without its zeroes at the end, in groups of seven bits. The first group is in the
  * tag; each further byte is a group and, lowest, a bit that says that more follow. A negative
- * number is the one without its sign, turned over. Where integers are denser than floats, from 2^53 to
- * 2^63, the float is the next one below or equal, and two bytes tell how much is missing.
+ * number is the one without its sign, turned over. Where integers are denser than floats, from
+ * 2^53 to 2^63, the float is the next one below or equal, and two bytes tell how much is missing.
  */
 import {
   hexOf,

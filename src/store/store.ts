@@ -213,7 +213,7 @@ export class Store {
     this.#latest = new Schema(this);
     this.#old.clear();
     this.#trees.clear();
-    for (const structure of [...this.#states.keys()]) this.#forgetState(structure);
+    for (const structure of this.#states.keys()) this.#forgetState(structure);
     this.epoch++;
     this.noteRollback();
   }

@@ -1,8 +1,8 @@
 /**
  * The storage that the store stands on, in memory and as simple as can be: every page version has
- * an image of its own for ever, a savepoint is a copy of all private pages. It checks what the store
- * must not do: nest transactions, write outside one, leave buffers pinned. And it takes away every
- * buffer that it lent as soon as it may: the next call fills an unpinned one with 0xA5.
+ * an image of its own for ever, a savepoint is a copy of all private pages. It checks what the
+ * store must not do: nest transactions, write outside one, leave buffers pinned. And it takes away
+ * every buffer that it lent as soon as it may: the next call fills an unpinned one with 0xA5.
  */
 import { failure } from '../../src/errors.ts';
 import {
