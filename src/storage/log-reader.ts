@@ -49,6 +49,9 @@ export class LogReader {
   readonly #path: string;
   readonly #segmentBytes: number;
   readonly #segments: readonly Segment[];
+  /** Offset of a segment whose header is there but does not hold its checksum. */
+  #damagedOffset = 0;
+  readonly #fileId: Uint8Array;
   #segment: Segment;
   #loadedFrom = 0; // position of bytes[0]
   #loadedBytes = 0;
@@ -67,11 +70,13 @@ export class LogReader {
     const segmentBytes = read === head.length ? decodeLogHeader(head, fileId) : undefined;
     if (segmentBytes === undefined) throw missing(path);
     this.#segmentBytes = segmentBytes;
+    this.#fileId = fileId;
     this.#segments = [0, 1].flatMap((ordinal) => {
       const offset = LOG_HEADER_BYTES + ordinal * segmentBytes;
       const bytes = new Uint8Array(SEGMENT_HEADER_BYTES);
       if (file.read(bytes, 0, bytes.length, offset) < bytes.length) return [];
       const header = decodeSegmentHeader(bytes, fileId);
+      if (header === undefined) this.#damagedOffset = offset;
       if (header === undefined) return [];
       return [{ ...header, offset, seed: segmentSeed(fileId, header.generation) }];
     });
@@ -134,13 +139,22 @@ export class LogReader {
     return this.#loadedBytes >= length;
   }
 
+  /** What the segment with the damaged header must be if the log went on in it. */
+  #segmentAfter(end: number): Segment {
+    const generation = this.#segment.generation + 1;
+    const seed = segmentSeed(this.#fileId, generation);
+    return { generation, start: end, offset: this.#damagedOffset, seed };
+  }
+
   /**
    * Looks behind the end for a commit frame that states a position beyond it as synced.
    *
    * @throws {CorruptionError} corrupt.log when there is one.
    */
   checkEnd(end: number): void {
-    for (const segment of this.#segments) {
+    const segments = [...this.#segments];
+    if (this.#damagedOffset > 0) segments.push(this.#segmentAfter(end));
+    for (const segment of segments) {
       if (segment.generation < this.#segment.generation) continue;
       this.#loadedBytes = 0;
       const last = segment.start + this.#segmentBytes - SEGMENT_HEADER_BYTES;

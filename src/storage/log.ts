@@ -93,7 +93,7 @@ export class Log {
     this.#full = false;
     this.appended = this.written = this.synced = position;
     this.#enterSegment(generation);
-    this.#extend(0);
+    this.#extend(LOG_STEP_BYTES);
     file.sync();
     this.#segmentUnsynced = false;
   }
@@ -149,7 +149,7 @@ export class Log {
     this.#otherFree = false;
     try {
       this.#enterSegment(generation + 1);
-      this.#extend(0);
+      this.#extend(LOG_STEP_BYTES);
     } catch (cause) {
       this.generation = generation; // full disk: stay where we were
       this.#seed = seed;
@@ -173,9 +173,10 @@ export class Log {
   ensureSpace(bytes: number, shrinking: boolean): void {
     const used = this.appended - this.#segmentStart + bytes;
     const ahead = this.#zeroed[this.#segment]! - SEGMENT_HEADER_BYTES - used;
-    if (ahead >= LOG_STEP_BYTES && !this.#full) return;
+    const wanted = Math.min(Math.max(used, ZEROES.length), RESERVE_BYTES);
+    if (ahead >= wanted && !this.#full) return;
     try {
-      this.#extend(used);
+      this.#extend(used + wanted + LOG_STEP_BYTES);
       this.#full = false;
     } catch (cause) {
       this.#full = true;
@@ -184,9 +185,9 @@ export class Log {
     }
   }
 
-  #extend(usedBytes: number): void {
-    const ahead = Math.max(LOG_STEP_BYTES, Math.min(usedBytes, RESERVE_BYTES));
-    const target = Math.min(this.segmentBytes, usedBytes + ahead);
+  /** Zeroes the open segment up to a length. */
+  #extend(bytes: number): void {
+    const target = Math.min(this.segmentBytes, bytes);
     while (this.#zeroed[this.#segment]! < target) {
       const from = Math.max(this.#zeroed[this.#segment]!, SEGMENT_HEADER_BYTES);
       const length = Math.min(ZEROES.length - (from % ZEROES.length), this.segmentBytes - from);

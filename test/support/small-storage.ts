@@ -34,7 +34,12 @@ export function open(fs: FileSystem, over: Partial<StorageOptions> = {}): Storag
 }
 
 /** Fills the body of a private page; pages of equal stamps differ from each other. */
-export function fill(storage: Storage, page: PageId, stamp: number, bytes = storage.pageBytes): void {
+export function fill(
+  storage: Storage,
+  page: PageId,
+  stamp: number,
+  bytes = storage.pageBytes,
+): void {
   const buffer = storage.edit(page);
   const at = (buffer & storage.chunkMask) << storage.pageShift;
   const words = storage.words[buffer >> storage.chunkShift]!;
