@@ -172,6 +172,7 @@ export class Bucket implements Restorer {
   /** Deletes the entries with `from` ≤ key < `to`; answers how many there were. */
   deleteRange(from: Uint8Array | undefined, to: Uint8Array | undefined): number {
     this.#transaction.requireOpen();
+    this.#transaction.noteAll();
     try {
       return removeRange(this.tree, from, to);
     } catch (error) {

@@ -226,6 +226,11 @@ export class Transaction {
     notes.push({ owner, key, old });
   }
 
+  /** Has a change that is not noted row by row undone by a savepoint, if a statement runs. */
+  noteAll(): void {
+    if (this.wantsNotes) this.#noteSavepoint = this.#storage.savepoint();
+  }
+
   /** Whether the next change needs its old bytes copied for a note. */
   get wantsNotes(): boolean {
     return this.#notes !== undefined && this.#noteSavepoint < 0;

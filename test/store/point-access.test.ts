@@ -104,6 +104,20 @@ describe('PointBucket', () => {
     store.commit('full');
   });
 
+  test('a range deleted by a statement that fails is there again', () => {
+    const { store, bucket } = open('text');
+    store.begin();
+    for (const key of ['a', 'b', 'c']) bucket.put(key, key);
+    const run = (): void => {
+      bucket.put('d', 'd');
+      expect(bucket.deleteRange({ from: ['b'] })).toBe(3);
+      bucket.insert('a', 'again');
+    };
+    expect(() => store.statement(run)).toThrow(code('constraint.unique'));
+    expect(bucket.count(TRANSACTION)).toBe(3);
+    store.rollback();
+  });
+
   test('get answers a copy, view lends', () => {
     const { store, storage, bucket } = open('bytes');
     const long = new Uint8Array(9000).fill(7);
