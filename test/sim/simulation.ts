@@ -8,6 +8,7 @@
  *
  * Nothing here depends on time: the same seed gives the same life.
  */
+import { isVerifying, setVerifying } from '../../src/base/assert.ts';
 import { Random } from '../../src/base/random.ts';
 import { DatabaseError } from '../../src/errors.ts';
 import { CrashSignal, FaultFileSystem, type Fault } from '../faults/fault-file.ts';
@@ -21,6 +22,8 @@ export const DATABASE_PATH = '/sim/database';
 const CYCLES = 25;
 const ACTIONS_MAX = 120;
 const OPEN_TRIES_MAX = 50;
+/** Every so many seeds runs with the expensive checks of `verify`. */
+const VERIFIED_EVERY = 5;
 
 /** What a cycle wants its end to hit; `kill` and `close` are ends without a power loss. */
 const AIMS = [
@@ -63,10 +66,15 @@ export function repeatCommand(options: LifeOptions): string {
  */
 export function live(options: LifeOptions): void {
   const life = new Life(options);
+  const before = isVerifying();
+  setVerifying(options.seed % VERIFIED_EVERY === 0);
   try {
     for (let cycle = 0; cycle < CYCLES; cycle++) life.cycle();
   } catch (cause) {
     throw new SimulationFailure(options.seed, life.cycleCount, repeatCommand(options), cause);
+  } finally {
+    setVerifying(before);
+    life.end();
   }
   options.report.seeds++;
 }
@@ -279,8 +287,14 @@ class Life {
 
   /** Forgets the process and goes on with the disk it left. */
   #abandon(next: () => FaultFileSystem): void {
-    this.#disk.cutPower();
+    this.end();
     this.#disk = next();
+  }
+
+  /** The process is no more. */
+  end(): void {
+    this.#disk.cutPower();
+    this.#system?.abandon?.();
     this.#system = undefined;
   }
 
@@ -309,9 +323,11 @@ function randomOptions(random: Random, plant: Plant | undefined): SystemOptions 
   const pageBytes = random.pick([4096, 4096, 8192, 16384]);
   return {
     pageBytes,
-    memoryBytes: random.pick([1, 1, 2]) * 2 ** 20,
+    memoryBytes: random.pick([2, 2, 3, 4]) * 2 ** 20,
     tree: random.pick(['b+tree', 'b-tree']),
     order: pageBytes === 4096 ? random.pick([0, 0, 4, 9, 32]) : random.pick([0, 32]),
+    delayMs: random.pick([1e9, 1e9, 0]),
+    writeEach: random.chance(0.3),
     plant,
   };
 }

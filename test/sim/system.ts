@@ -11,7 +11,7 @@
  *   goes on; the harness rolls back if `inTransaction` says that there still is something to.
  *   After any other failure of the disk it abandons the system, closing it or not, and reopens.
  *   A `commit` that throws leaves no transaction open.
- * - Keys are whole numbers, in both kinds of collection; an adapter turns them into whatever its
+ * - Keys are whole numbers, in every kind of collection; an adapter turns them into whatever its
  *   key is, keeping their order (they may be negative). Records are not changed by anybody.
  * - One index for a collection at most, on `mark`; equal marks come in order of their keys.
  * - Nothing but `options.plant` may depend on the simulation.
@@ -41,7 +41,8 @@ export interface SystemRecord {
   readonly body: Uint8Array;
 }
 
-export type CollectionKind = 'integer' | 'key';
+/** A bucket has no index. */
+export type CollectionKind = 'integer' | 'key' | 'bucket';
 
 export interface SystemOptions {
   readonly pageBytes: number;
@@ -49,6 +50,10 @@ export interface SystemOptions {
   readonly tree: 'b+tree' | 'b-tree';
   /** Children of a node at most; 0: what fits. */
   readonly order: number;
+  /** Delay of `buffered` commits, milliseconds: 0, or longer than a life. */
+  readonly delayMs: number;
+  /** Commits of level `none` are written one by one. */
+  readonly writeEach: boolean;
   readonly plant: Plant | undefined;
 }
 
@@ -69,14 +74,15 @@ export interface SystemSnapshot extends SystemReads {
 
 export interface System extends SystemReads {
   // Transactions: these, and changes of the schema, stand between `begin` and its end.
-  begin(): void;
+  begin(level: Level): void;
   put(collection: string, key: number, record: SystemRecord): void;
   delete(collection: string, key: number): void;
   /** Answers the savepoint's number: 1, 2, ... as they nest. */
   savepoint(): number;
   /** Takes back what came after the savepoint; it and those inside it are gone. */
   rollbackTo(savepoint: number): void;
-  commit(level: Level): void;
+  /** Commits at the level that `begin` was told. */
+  commit(): void;
   rollback(): void;
   readonly inTransaction: boolean;
 
@@ -108,6 +114,8 @@ export interface System extends SystemReads {
   /** Whether pages were spilled by the open transaction or by commits since the last checkpoint. */
   hasSpilled(): boolean;
   close(): void;
+  /** The process is no more, its disk answers nothing: frees what the test's process holds. */
+  abandon?(): void;
 }
 
 export interface SystemFactory {

@@ -74,6 +74,7 @@ class TrivialSystem extends TrivialReads implements System {
   #checkpoint: File | undefined;
   #backup: State | undefined;
   #hasSpilled = false;
+  #level: Level = 'full';
 
   constructor(disk: FileSystem, path: string, options: SystemOptions) {
     super();
@@ -94,8 +95,9 @@ class TrivialSystem extends TrivialReads implements System {
     return this.#changes !== undefined;
   }
 
-  begin(): void {
+  begin(level: Level): void {
     this.#mustWork();
+    this.#level = level;
     this.state = copyOf(this.#committed);
     this.#changes = [];
     this.#savepoints = [];
@@ -137,12 +139,12 @@ class TrivialSystem extends TrivialReads implements System {
     this.#changes = changes;
   }
 
-  commit(level: Level): void {
+  commit(): void {
     const changes = this.#changes!;
     this.#changes = undefined;
     try {
       this.#append(changes);
-      if (level === 'full' && this.#options.plant !== 'sync-left-out') this.#sync();
+      if (this.#level === 'full' && this.#options.plant !== 'sync-left-out') this.#sync();
       this.#committed = this.state;
     } finally {
       this.state = this.#committed;

@@ -123,8 +123,10 @@ export class Workload {
     this.#snapshots.push({ snapshot: this.#system.snapshot(), state: this.#model.head });
   }
 
+  /** Checks what the file holds, on a disk that works. */
   check(): void {
     this.#context.trace('check');
+    this.#disk.clearFaults();
     const faults = this.#system.check();
     if (faults.length > 0) throw new Mismatch(`check: ${faults.slice(0, 3).join('; ')}`);
   }
@@ -157,8 +159,9 @@ export class Workload {
   }
 
   #inTransaction(work: () => void): void {
-    this.#context.trace('begin');
-    this.#system.begin();
+    const level = this.#random.pick(['full', 'full', 'group', 'buffered', 'none'] as const);
+    this.#context.trace(`begin ${level}`);
+    this.#system.begin(level);
     this.#model.begin();
     try {
       work();
@@ -168,14 +171,14 @@ export class Workload {
       return;
     }
     if (this.#random.chance(0.1)) this.#rollback();
-    else this.#commit(this.#random.pick(['full', 'full', 'group', 'buffered', 'none']));
+    else this.#commit(level);
   }
 
   #commit(level: Level): void {
     this.#context.trace(`commit ${level}`);
     this.#model.committing(level);
     try {
-      this.#system.commit(level);
+      this.#system.commit();
     } catch (error) {
       if (!isLimit(error)) throw error;
       this.#model.rollback();
@@ -268,14 +271,16 @@ export class Workload {
   #createCollection(): void {
     const name = COLLECTION_NAMES.find((each) => !this.#model.seen.has(each));
     if (name === undefined) return;
-    const kind = this.#random.pick(['integer', 'key'] as const);
+    const kind = this.#random.pick(['integer', 'key', 'bucket'] as const);
     this.#context.trace(`create collection ${name}, ${kind}`);
     this.#system.createCollection(name, kind);
     this.#model.change({ kind: 'createCollection', collection: name, of: kind });
   }
 
   #changeIndex(collection: string): void {
-    const indexed = !this.#model.seen.get(collection)!.indexed;
+    const { kind, indexed: hasIndex } = this.#model.seen.get(collection)!;
+    if (kind === 'bucket') return;
+    const indexed = !hasIndex;
     this.#context.trace(`${indexed ? 'create' : 'drop'} index of ${collection}`);
     if (indexed) this.#system.createIndex(collection);
     else this.#system.dropIndex(collection);
