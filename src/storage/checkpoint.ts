@@ -98,6 +98,13 @@ export class Checkpoint {
     }
   }
 
+  /** Gives up a checkpoint that a failure left unfinished. */
+  dispose(): void {
+    this.#sets.clear();
+    this.#clears.clear();
+    this.#heldByLog.clear();
+  }
+
   get done(): boolean {
     return this.phase === 'done';
   }
