@@ -545,6 +545,8 @@ export class Database {
     } catch (cause) {
       this.#tellSynced(cause);
       throw cause;
+    } finally {
+      this.#store.dispose();
     }
     this.#tellSynced(undefined);
   }

@@ -207,6 +207,12 @@ export class Store {
     this.#states.delete(structure);
   }
 
+  /** Gives back what is charged for what was read; the store is not used any more. */
+  dispose(): void {
+    for (const schema of [this.#latest, this.#changed, ...this.#old.values()]) schema?.dispose();
+    for (const structure of this.#states.keys()) this.#forgetState(structure);
+  }
+
   /** Forgets everything that was read, because the file moved on under a read-only process. */
   refresh(): void {
     for (const schema of [this.#latest, ...this.#old.values()]) schema.dispose();
