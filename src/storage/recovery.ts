@@ -139,6 +139,7 @@ function apply(pager: Pager, reader: LogReader, end: number): void {
     const w = reader.at >> 2;
     const commit = reader.floats[(reader.at >> 3) + 2]!;
     const page = reader.words[w + 3]! as PageId;
+    if (page <= 0 && reader.kind !== FRAME_COMMIT) throw broken(reader, `frame of page ${page}`);
     switch (reader.kind) {
       case FRAME_CHANGE:
         applyChange(pager, reader, page, commit);
