@@ -331,9 +331,7 @@ export class Checkpoint {
     const pager = this.#pager;
     for (const slot of this.#heldByLog.items()) pager.slots.drop(slot);
     this.#heldByLog.clear();
-    for (const slot of pager.retired.items()) pager.slots.drop(slot);
-    pager.retired.clear();
-    pager.retired = this.#clears;
+    pager.retire(this.#clears);
     pager.closing!.dispose();
     pager.closing = undefined;
     pager.versions.close(pager.boundary);

@@ -7,11 +7,12 @@
  * written to slots and only named in _place_ frames.
  */
 import { assert, isVerifying } from '../base/assert.ts';
-import { failure } from '../errors.ts';
+import { type DatabaseError, failure } from '../errors.ts';
 import {
   CHANGE_BASE_ZERO,
   COMMIT_FRAME_BYTES,
   FRAME_CHANGE,
+  FRAME_HEADER_BYTES,
   PLACE_ENTRIES_MAX,
   SEGMENT_HEADER_BYTES,
 } from './log-format.ts';
@@ -149,6 +150,9 @@ function appendChanges(pager: Pager, bytesMax: number): boolean {
       appendChange(pager, k, scratch);
       if (log.appended - start + places * 16 > bytesMax) return false;
     }
+  } catch (cause) {
+    if ((cause as DatabaseError).code !== 'limit.memory') throw cause;
+    return false; // no memory to compare pages in: they are placed instead
   } finally {
     if (scratch !== 0) pager.slab.give(scratch);
   }
@@ -165,16 +169,15 @@ function countPlaces(pager: Pager): number {
 function appendChange(pager: Pager, k: number, scratch: BufferId): void {
   const { log, overlay: o, slab } = pager;
   const page = o.page[k] as PageId;
+  const bytesMax = slab.pageBytes + CHANGE_OVERHEAD_BYTES;
+  const growth = log.growthBytes(bytesMax + FRAME_HEADER_BYTES);
+  if (growth > 0) pager.ensureRoom(growth);
+  if (o.slot[k] !== 0) return; // making room spilled it: a place frame will name it
   const isNew = (o.flags[k]! & NEW) !== 0;
   const base = isNew ? 0 : pager.newest(page);
   if (base !== 0) pager.pin(base);
   try {
-    const w = log.beginFrame(
-      FRAME_CHANGE,
-      page,
-      pager.commitId + 1,
-      slab.pageBytes + CHANGE_OVERHEAD_BYTES,
-    );
+    const w = log.beginFrame(FRAME_CHANGE, page, pager.commitId + 1, bytesMax);
     const buffer = o.buffer[k]!;
     const words = slab.wordsOf(buffer);
     const at = slab.offset(buffer) >> 2;

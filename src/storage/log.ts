@@ -272,12 +272,19 @@ export class Log {
     this.endFrame(w + 6, placesSynced ? COMMIT_PLACES_SYNCED << 8 : 0);
   }
 
+  /** Bytes that the buffer would be charged for to take `bytes` more; 0 if they fit. */
+  growthBytes(bytes: number): number {
+    const needed = this.appended - this.written + bytes;
+    let length = this.#bytes.length;
+    if (needed <= length) return 0;
+    while (length < needed) length *= 2;
+    return length;
+  }
+
   /** Makes room in the buffer, growing it. */
   #reserve(bytes: number): void {
-    const needed = this.appended - this.written + bytes;
-    if (needed <= this.#bytes.length) return;
-    let length = this.#bytes.length;
-    while (length < needed) length *= 2;
+    const length = this.growthBytes(bytes);
+    if (length === 0) return;
     this.#ledger.charge('log', length);
     this.#replaceBuffer(length);
   }

@@ -42,6 +42,8 @@ export const CHANGE_FREED = -1;
 export const CHANGE_IN_LOG = 1;
 
 const FLAT_PAGES_MAX = 1 << 20;
+/** Slots that rest after a checkpoint are at most one in so many of the file. */
+const RETIRED_SHARE = 8;
 /** Buffers that one look for company of a dirty page to be written visits. */
 const WRITE_LOOK = 256;
 /** Buffers kept for the nodes that finding free slots may load: a path of the bitmap. */
@@ -614,6 +616,23 @@ export class PageCache implements BufferHost {
     }
     if (this.#hand >= first) this.#hand = 1;
     return true;
+  }
+
+  /** Lets slots that the last checkpoint replaced be written again, readers or not. */
+  releaseRetired(): void {
+    for (const slot of this.retired.items()) this.slots.drop(slot);
+    this.retired.clear();
+  }
+
+  /**
+   * Takes over the slots that a complete checkpoint replaced. They rest until the next one, so
+   * that read-only processes seldom have to look again, but no more than a share of the file:
+   * what rests makes the file grow, and readers are safe without it (rule 25).
+   */
+  retire(replaced: IntList): void {
+    this.releaseRetired();
+    while (replaced.count * RETIRED_SHARE > this.slots.count) this.slots.drop(replaced.pop()!);
+    this.retired = replaced;
   }
 
   // ---- the files; a failure latches

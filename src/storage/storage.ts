@@ -431,12 +431,6 @@ export class Storage extends Pager {
     this.#finishCheckpoint();
   }
 
-  /** Lets slots that the last checkpoint replaced be written again, readers or not. */
-  releaseRetired(): void {
-    for (const slot of this.retired.items()) this.slots.drop(slot);
-    this.retired.clear();
-  }
-
   // ---- the end
 
   /**

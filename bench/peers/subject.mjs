@@ -1,0 +1,46 @@
+/**
+ * Monochord as the subject of the peer benchmarks: built package, public interface only.
+ *
+ * `make` functions by workload and setting, as the harness's README says; see docs/BENCHMARKS.md.
+ */
+import path from 'node:path';
+import { open } from '../../dist/index.js';
+
+/** W5: point operations on one bucket of bytes. */
+const w5 =
+  (memory) =>
+  async (dir, { N, key, val }) => {
+    let db;
+    let kv;
+    return {
+      open(mode) {
+        const durability = mode === 'durable' ? 'full' : 'buffered';
+        db = open(path.join(dir, 'db.mono'), { memory, durability });
+        kv = db.kv('records', { keys: 'text', values: 'bytes' });
+      },
+      load(order) {
+        db.transaction(() => {
+          for (const i of order) kv.put(key(i), val(i, 0));
+        });
+      },
+      get: (i) => kv.get(key(i)),
+      many: (list) => kv.getMany(list.map(key)),
+      scan(f) {
+        for (const [k, v] of kv.range()) f(k, v);
+      },
+      range(i, count, f) {
+        for (const [k, v] of kv.range({ gte: key(i), limit: count })) f(k, v);
+      },
+      update(list, version) {
+        db.transaction(() => {
+          for (const i of list) kv.put(key(i), val(i, version));
+        });
+      },
+      close: () => db.close(),
+      N,
+    };
+  };
+
+export default {
+  w5: { '32MiB': w5('32 MiB'), '256MiB': w5('256 MiB') },
+};
