@@ -64,6 +64,7 @@ export class Store {
     this.transaction = new Transaction(storage, options.ledger);
     this.catalog = new Catalog(storage, () => this.transaction.isOpen);
     this.#latest = new Schema(this);
+    this.ledger?.addReclaimer(() => this.#reclaim());
   }
 
   // What is shared.
@@ -88,17 +89,26 @@ export class Store {
   schema(view: View): Schema {
     if (view === WRITER) return this.#changed ?? this.#latest;
     if (view >= this.schemaCommit) return this.#latest;
-    let old = this.#old.get(view);
-    if (old === undefined) {
-      const [eldest] = this.#old.keys();
-      if (this.#old.size >= OLD_SCHEMAS_KEPT) {
-        this.#old.get(eldest!)!.dispose();
-        this.#old.delete(eldest!);
-      }
-      old = new Schema(this);
-      this.#old.set(view, old);
-    }
+    const old = this.#old.get(view) ?? new Schema(this);
+    this.#old.delete(view);
+    this.#keepOldSchemas(OLD_SCHEMAS_KEPT - 1);
+    this.#old.set(view, old); // the one asked for last is the last
     return old;
+  }
+
+  /** Gives back old versions but the one asked for last, which may be what needs the room. */
+  #reclaim(): number {
+    const { usedBytes } = this.ledger!;
+    this.#keepOldSchemas(1);
+    return usedBytes - this.ledger!.usedBytes;
+  }
+
+  #keepOldSchemas(count: number): void {
+    for (const [view, old] of this.#old) {
+      if (this.#old.size <= count) return;
+      old.dispose();
+      this.#old.delete(view);
+    }
   }
 
   /** Whether the open transaction has a schema of its own. */
