@@ -300,7 +300,7 @@ export class Checkpoint {
 
   #writeHeader(): void {
     const pager = this.#pager;
-    for (const slots of [this.#heldByLog, pager.retired]) {
+    for (const slots of [this.#heldByLog, pager.retired, this.#clears]) {
       for (const slot of slots.items()) pager.slots.load(slot); // so that completing cannot fail
     }
     pager.syncFile();

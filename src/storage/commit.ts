@@ -64,7 +64,7 @@ export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
     return { pagesPlaced, bytes: log.appended - start + COMMIT_FRAME_BYTES };
   } catch (cause) {
     log.rewind(Math.max(start, log.written)); // making room writes what earlier commits left
-    throw cause;
+    throw pager.latch(cause);
   }
 }
 

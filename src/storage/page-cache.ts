@@ -277,7 +277,7 @@ export class PageCache implements BufferHost {
   }
 
   #load(page: PageId): BufferId {
-    if (!this.locate(page)) {
+    if (page <= 0 || !this.locate(page)) {
       throw this.corrupted(
         page,
         `page ${page} of ${this.path} is free, but something points to it`,
@@ -412,6 +412,7 @@ export class PageCache implements BufferHost {
   /** Makes a buffer free of its contents; answers one that is out of the free list. */
   #evict(): BufferId {
     const { kind, used, pins, count } = this.slab;
+    let full: unknown; // a full disk: reading goes on with what need not be written
     for (let looked = 0; looked < count * 3; looked++) {
       const b = this.#hand++;
       if (this.#hand >= count) this.#hand = 1;
@@ -420,9 +421,10 @@ export class PageCache implements BufferHost {
       if (k === PRIVATE && !this.#isWrittenPrivate(b)) continue;
       if (used[b] !== 0) used[b] = 0;
       else if (looked < count * 2 && k === CLEAN && this.#isBase(b)) continue;
-      else if (!this.#isWritten(b) && this.#isWritingOut) continue;
+      else if (!this.#isWritten(b) && (this.#isWritingOut || full !== undefined)) continue;
       else {
-        if (!this.#isWritten(b)) this.#writeOut(b);
+        if (!this.#isWritten(b)) full = this.#tryWriteOut(b);
+        if (full !== undefined && !this.#isWritten(b)) continue;
         this.#forget(b);
         if (this.#isWritingOut || this.#spare.length === SPARE_BUFFERS) return b;
         this.#keepSpare(b);
@@ -430,6 +432,7 @@ export class PageCache implements BufferHost {
     }
     const spare = this.#isWritingOut ? this.#spare.pop() : undefined;
     if (spare !== undefined) return spare;
+    if (full !== undefined) throw full;
     throw failure('limit.memory', 'every buffer of the cache is pinned or private', {
       detail: { buffers: count, budgetBytes: this.ledger.budgetBytes },
     });
@@ -479,6 +482,17 @@ export class PageCache implements BufferHost {
         break;
       default:
         assert(false, 'only what the file has is forgotten');
+    }
+  }
+
+  /** As `#writeOut`; answers the failure if the disk is full. */
+  #tryWriteOut(first: BufferId): unknown {
+    try {
+      this.#writeOut(first);
+      return undefined;
+    } catch (cause) {
+      if ((cause as DatabaseError).code !== 'storage.full') throw cause;
+      return cause;
     }
   }
 

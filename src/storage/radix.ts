@@ -22,9 +22,11 @@ const LEVEL_SHIFT = 26;
 const TREE_SHIFT = 30;
 const INDEX_MASK = (1 << LEVEL_SHIFT) - 1;
 
-/** Gives buffers, evicting what it must. */
+/** Gives buffers, evicting what it must, and is told of failures. */
 export interface BufferHost {
   obtain(): BufferId;
+  /** Notes a failure that makes the state unknown; answers the error to throw. */
+  latch(cause: unknown): unknown;
 }
 
 export class Radix {
@@ -127,22 +129,29 @@ export class Radix {
   #load(level: number, index: number, slot: number, checksum: number): BufferId {
     if (slot === 0) return 0;
     const buffer = this.#host.obtain();
-    const nodes = this.#slotFor(level, index);
-    if (nodes[index] !== 0) { // making room loaded it meanwhile
+    try {
+      const nodes = this.#slotFor(level, index);
+      if (nodes[index] !== 0) {
+        this.#slab.give(buffer); // making room loaded it meanwhile
+        return nodes[index]!;
+      }
+      this.#read(level, index, slot, checksum, buffer);
+      this.#enter(nodes, level, index, buffer, NODE);
+      return buffer;
+    } catch (cause) {
       this.#slab.give(buffer);
-      return nodes[index]!;
+      throw this.#host.latch(cause);
     }
+  }
+
+  #read(level: number, index: number, slot: number, checksum: number, buffer: BufferId): void {
     const whole = this.#file.read(slot, buffer);
     const found = whole ? this.#file.checksum(buffer) : 0;
-    if (!whole || found !== checksum) {
-      this.#slab.give(buffer);
-      const what = `${this.name} node ${index} of level ${level} in slot ${slot}`;
-      throw failure('corrupt.page', `${what} does not hold its checksum`, {
-        detail: { node: index, level, slot, expected: checksum, found },
-      });
-    }
-    this.#enter(nodes, level, index, buffer, NODE);
-    return buffer;
+    if (whole && found === checksum) return;
+    const what = `${this.name} node ${index} of level ${level} in slot ${slot}`;
+    throw failure('corrupt.page', `${what} does not hold its checksum`, {
+      detail: { node: index, level, slot, expected: checksum, found },
+    });
   }
 
   #enter(nodes: Int32Array, level: number, index: number, buffer: BufferId, kind: number): void {

@@ -350,7 +350,11 @@ export class Storage extends Pager {
   /** Closes the open segment and starts a checkpoint of what it holds. */
   #beginCheckpoint(): void {
     const { log } = this;
-    if (log.otherFree) log.switchSegment();
+    try {
+      if (log.otherFree) log.switchSegment();
+    } catch (cause) {
+      throw this.latch(cause);
+    }
     this.#startCheckpoint(true, log.generation, log.segmentStart);
   }
 
