@@ -15,13 +15,15 @@ execFileSync(
   process.execPath,
   (
     'node_modules/tsdown/dist/run.mjs src/index.ts --format cjs --platform node --target node20' +
-    ' --dts --out-dir dist --clean --log-level warn'
+    ' --dts --out-dir dist --clean --log-level error'
   ).split(' '),
   { cwd: root, stdio: 'inherit' },
 );
 
 const names = Object.keys(createRequire(import.meta.url)(`${root}dist/index.cjs`)).sort();
 const lines = names.map((name) => `export const ${name} = core.${name};`);
-writeFileSync(`${root}dist/index.js`, `import core from './index.cjs';\n\n${lines.join('\n')}\n`);
+// `require` instead of `import`: Node would scan the whole bundle for the names it exports.
+const head = `import { createRequire } from 'node:module';\n\nconst core = createRequire(import.meta.url)('./index.cjs');\n`;
+writeFileSync(`${root}dist/index.js`, `${head}${lines.join('\n')}\n`);
 writeFileSync(`${root}dist/index.d.ts`, `export * from './index.cjs';\n`);
 console.log(`dist/: ${names.length} names, ES modules and CommonJS`);

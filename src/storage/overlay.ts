@@ -38,7 +38,6 @@ export interface Saved {
   readonly slot: number;
   readonly checksum: number;
   readonly hull: Int32Array;
-  readonly moves: number[] | undefined;
   readonly layer: number;
 }
 
@@ -142,6 +141,7 @@ export class Overlay {
   }
 
   noteMove(k: number, from: number, to: number, length: number): void {
+    if ((this.flags[k]! & NEW) !== 0) return; // nothing slides in zeroes
     let list = this.moves[k];
     if (list === undefined) {
       if (!this.#ledger.tryCharge('transaction', MOVES_BYTES)) return; // only a hint
@@ -149,6 +149,14 @@ export class Overlay {
       list = this.moves[k] = [];
     }
     if (list.length < MOVES_MAX * 3) list.push(from, to, length);
+  }
+
+  /** Forgets the moves of a page that is written to a slot: nothing compares it any more. */
+  dropMoves(k: number): void {
+    if (this.moves[k] === undefined) return;
+    this.moves[k] = undefined;
+    this.#moveLists--;
+    this.#ledger.release('transaction', MOVES_BYTES);
   }
 
   /** Charges for a saved image; the caller then pushes it to the newest layer. */

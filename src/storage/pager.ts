@@ -39,6 +39,8 @@ export class Pager extends PageCache implements Pages {
   #scannedLeaves = 0;
   #savedBuffers = 0;
   #versionsKept = 0;
+  /** What a step of a transaction may be charged beyond the overlay's arrays. */
+  readonly #headroomBytes = Math.min(1 << 20, this.ledger.budgetBytes >> 5);
 
   // ---- the open transaction
 
@@ -131,7 +133,6 @@ export class Pager extends PageCache implements Pages {
       slot: o.slot[k]!, // the saved image takes over the name of a written one
       checksum: o.checksum[k]!,
       hull: o.hull.slice(k * 4, k * 4 + 4),
-      moves: o.moves[k]?.slice(),
       layer: o.layer[k]!,
     });
   }
@@ -235,8 +236,8 @@ export class Pager extends PageCache implements Pages {
   // ---- spilling
 
   settle(): void {
-    const needed = this.overlay.growthBytes;
-    if (needed > 0 && needed > this.ledger.availableBytes) this.ensureRoom(needed);
+    const needed = this.overlay.growthBytes + this.#headroomBytes;
+    if (needed > this.ledger.availableBytes) this.ensureRoom(needed);
     if (this.overlay.residentCount < SPILL_PAGES || !this.#privateShareTaken()) return;
     if (this.mayGrow() && this.slab.tryGrow()) return;
     this.#spill(this.#longestUnused(SPILL_PAGES));
@@ -303,6 +304,7 @@ export class Pager extends PageCache implements Pages {
       const k = this.slab.owner[buffer]!;
       o.slot[k] = slot;
       o.checksum[k] = checksum;
+      o.dropMoves(k);
     });
   }
 
@@ -377,7 +379,7 @@ export class Pager extends PageCache implements Pages {
     o.checksum[k] = saved.checksum;
     o.layer[k] = saved.layer;
     o.hull.set(saved.hull, k * 4);
-    o.moves[k] = saved.moves;
+    o.dropMoves(k); // only hints
   }
 
   /** Forgets a savepoint and those after it; their changes stay. */

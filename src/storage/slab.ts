@@ -151,7 +151,9 @@ export class Slab {
   /** Gives the last chunk back to the system when all its buffers are free. */
   tryShrink(): boolean {
     if (!this.#claimLastChunk()) return false;
-    this.bytes.pop();
+    // Readers may still name the chunk in their fields: its memory goes all the same.
+    const memory = this.bytes.pop()!.buffer as ArrayBuffer;
+    structuredClone(memory, { transfer: [memory] });
     this.words.pop();
     this.floats.pop();
     this.count -= 1 << this.chunkShift;
