@@ -281,6 +281,16 @@ export class Database {
     if (this.#inTask.getStore() === this) {
       throw failure('usage.transaction', 'an asynchronous transaction is begun inside another');
     }
+    const result = await this.#inTurn(run, level, options);
+    if (level === 'group') await this.synced(); // the next writer need not wait for that
+    return result;
+  }
+
+  async #inTurn<T>(
+    run: (tx: Transaction) => Promise<T> | T,
+    level: Durability,
+    options: AsyncTransactionOptions,
+  ): Promise<T> {
     await this.#turn(options);
     let task: TaskScope | undefined;
     try {
@@ -288,9 +298,7 @@ export class Database {
       this.#store.begin();
       task = new TaskScope(this);
       const tx = new Transaction(task, this.#store, (commit) => this.#end(commit, level));
-      const result = await this.#runTask(run, tx);
-      if (level === 'group') await this.synced();
-      return result;
+      return await this.#runTask(run, tx);
     } finally {
       if (task !== undefined) task.isOpen = false;
       this.#isTaken = false;
