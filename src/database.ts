@@ -12,13 +12,33 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { DatabaseError, failure } from './errors.ts';
-import { KeyValue, type KeyValueOptions, type Scope } from './kv/key-value.ts';
+import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
-import type { CollectionDefinition } from './model/schema.ts';
-import { LATEST, type PointBucket, type SourceView, TRANSACTION } from './model/source.ts';
+import type { CollectionDefinition, IndexDefinition, SchemaChange } from './model/schema.ts';
+import {
+  LATEST,
+  type PointBucket,
+  type PointCollection,
+  type RecordSource,
+  type SourceView,
+  TRANSACTION,
+} from './model/source.ts';
 import type { Value } from './model/value.ts';
+import type { WorkSpace } from './model/work.ts';
+import { Collection } from './objects/collection.ts';
+import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
+import type { ObjectScope } from './objects/scope.ts';
+import type {
+  FieldsInput,
+  KeyInput,
+  KeyOf,
+  PathOf,
+  RecordInputOf,
+  RecordOf,
+  UniqueOf,
+} from './objects/types.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
-import { ACCOUNTS, type Account } from './base/ledger.ts';
+import { ACCOUNTS, type Account, type Ledger } from './base/ledger.ts';
 import { runSteps, type Steps } from './base/steps.ts';
 import { backupSteps, checkSteps } from './maintenance.ts';
 import { compactFile } from './storage/compact.ts';
@@ -26,9 +46,18 @@ import { MemoryFileSystem } from './storage/memory-file.ts';
 import { NodeFileSystem } from './storage/node-file.ts';
 import { type FileSystem } from './storage/file.ts';
 import { type Durability, Storage, type StorageCounters } from './storage/storage.ts';
+import { EmbeddedSource } from './store/embedded-source.ts';
 import { StorePointAccess } from './store/point-access.ts';
 import { schemaChange } from './store/schema-changes.ts';
 import { Store } from './store/store.ts';
+
+/** The handle of a collection that is declared with fields, key, unique indexes and defaults. */
+export type CollectionOf<F, K, U, D> = Collection<
+  RecordOf<F, K>,
+  RecordInputOf<F, K, D>,
+  KeyOf<RecordOf<F, K>, K>,
+  UniqueOf<RecordOf<F, K>, U, K>
+>;
 
 /** Options of one transaction. */
 export interface TransactionOptions {
@@ -121,6 +150,7 @@ export class Database {
   readonly #storage: Storage;
   readonly #store: Store;
   readonly #points: StorePointAccess;
+  readonly #source: EmbeddedSource;
   readonly #durability: Durability;
   readonly #snapshotAgeMsMax: number;
   readonly #memoryFiles: MemoryFileSystem | undefined;
@@ -175,6 +205,7 @@ export class Database {
       throw cause;
     }
     this.#points = new StorePointAccess(this.#store);
+    this.#source = new EmbeddedSource(this.#store);
     this.#scope = new RootScope(this);
     if (open_.size === 0) process.on('exit', flushAll);
     open_.add(this);
@@ -199,6 +230,33 @@ export class Database {
   ): KeyValue<K, V> {
     this.refuseIfUnusable();
     return new KeyValue<K, V>(this.#scope, name, options);
+  }
+
+  /**
+   * Returns a handle of a collection of objects, typed by its declaration. What the file lacks of
+   * it, the collection, optional fields, indexes, is added at once, in a transaction of its own
+   * unless one is open.
+   *
+   * @throws {SchemaError} schema.mismatch when the file holds other types, and `migrate` is not
+   * given.
+   * @example
+   * const people = db.collection('people', {
+   *   fields: { id: 'int', email: 'text', region: 'int' },
+   *   key: 'id',
+   *   unique: ['email'],
+   *   index: ['region'],
+   * });
+   * people.insert({ id: 1, email: 'a@b.example', region: 3 });
+   * people.where({ region: 3 }).toArray();
+   */
+  collection<
+    const F extends FieldsInput,
+    const K extends KeyInput = undefined,
+    const U extends readonly IndexSetting<PathOf<RecordOf<F, K>>>[] = readonly [],
+    const D extends { readonly [N in keyof RecordOf<F, K>]?: unknown } = {},
+  >(name: string, settings: CollectionSettings<F, K, U, D>): CollectionOf<F, K, U, D> {
+    this.refuseIfUnusable();
+    return Collection.declared(this.#scope, name, settings as CollectionSettings) as never;
   }
 
   // ---- transactions
@@ -338,7 +396,8 @@ export class Database {
           : setTimeout(() => {
               leave(failure('limit.time', `no turn to write within ${limit} ms`));
             }, limit);
-      const onAbort = (): void => leave(failure('limit.cancelled', 'waiting to write was cancelled'));
+      const onAbort = (): void =>
+        leave(failure('limit.cancelled', 'waiting to write was cancelled'));
       const enter = (): void => {
         clearTimeout(timer);
         options.signal?.removeEventListener('abort', onAbort);
@@ -563,7 +622,34 @@ export class Database {
     this.close();
   }
 
+  /**
+   * Moves a read-only database on to the newest checkpoint of its writer; returns whether there
+   * was a newer one. Snapshots and iterations of the older one end with
+   * `conflict.snapshot_expired`.
+   */
+  refresh(): boolean {
+    this.refuseIfUnusable();
+    if (!this.#storage.readOnly || !this.#storage.refresh()) return false;
+    this.#store.refresh();
+    return true;
+  }
+
   // ---- for the scopes below
+
+  /** Whether a read that failed in a view may be made again, as `Scope.mayRepeat`. */
+  mayRepeat(cause: unknown, view: SourceView): boolean {
+    const { code } = cause as DatabaseError;
+    const storage = this.#storage;
+    if (!storage.readOnly) return false;
+    if (code !== 'corrupt.page' && code !== 'conflict.snapshot_expired') return false;
+    if (view === LATEST) return this.refresh();
+    if (view === storage.commitId && !storage.hasMovedOn()) return false;
+    throw failure(
+      'conflict.snapshot_expired',
+      `the writer of ${this.path} completed a checkpoint after the one that is read here`,
+      { cause, detail: { path: this.path, commitId: view } },
+    );
+  }
 
   refuseIfUnusable(): void {
     if (this.#isClosed) throw failure('usage.closed', `${this.path} is closed`);
@@ -580,6 +666,14 @@ export class Database {
 
   bucket(name: string): PointBucket {
     return this.#points.bucket(name);
+  }
+
+  points(name: string): PointCollection {
+    return this.#points.collection(name);
+  }
+
+  get source(): EmbeddedSource {
+    return this.#source;
   }
 
   /** Begins the transaction of one write; answers false if the caller's is open already. */
@@ -617,11 +711,38 @@ function openStore(storage: Storage, collations: Collations): Store {
 }
 
 /** What all scopes share. */
-abstract class DatabaseScope implements Scope {
+abstract class DatabaseScope implements ObjectScope {
   protected readonly database: Database;
+  readonly source: RecordSource<never>;
+  readonly ledger: Ledger;
 
   constructor(database: Database) {
     this.database = database;
+    this.source = database.source;
+    this.ledger = database.storage.ledger;
+  }
+
+  get isReadOnly(): boolean {
+    return this.database.storage.readOnly;
+  }
+
+  get work(): WorkSpace {
+    throw failure('internal.assertion', 'no working memory yet');
+  }
+
+  collection(name: string): PointCollection {
+    return this.database.points(name);
+  }
+
+  indexes(name: string): readonly IndexDefinition[] {
+    const { catalog } = this.database.store;
+    const entry = catalog.collection(name, this.view);
+    if (entry === undefined) return [];
+    return catalog.indexes(entry.structure, this.view).map((index) => index.definition);
+  }
+
+  changeSchema(change: SchemaChange): void {
+    runSteps(schemaChange(this.database.store, change));
   }
 
   abstract readonly view: SourceView;
@@ -634,6 +755,10 @@ abstract class DatabaseScope implements Scope {
 
   rollbackWrite(): void {
     this.database.endOwnWrite(false);
+  }
+
+  mayRepeat(cause: unknown): boolean {
+    return this.database.mayRepeat(cause, this.view);
   }
 
   hold(): SourceView {
@@ -653,7 +778,7 @@ abstract class DatabaseScope implements Scope {
   }
 
   define(definition: CollectionDefinition): void {
-    runSteps(schemaChange(this.database.store, { change: 'createCollection', definition }));
+    this.changeSchema({ change: 'createCollection', definition });
   }
 }
 

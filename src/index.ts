@@ -21,10 +21,28 @@ export type { ErrorClass, ErrorCode, ErrorOptions } from './errors.ts';
 export { Database, open, Snapshot, Transaction } from './database.ts';
 export type {
   AsyncTransactionOptions,
+  CollectionOf,
   MemoryReport,
   StatsReport,
   TransactionOptions,
 } from './database.ts';
 export { KeyValue } from './kv/key-value.ts';
 export type { KeyValueChange, KeyValueOptions, RangeOptions } from './kv/key-value.ts';
+export {
+  Duration,
+  LocalDate,
+  LocalDateTime,
+  LocalTime,
+  Point,
+  ZonedDateTime,
+  ZonedTime,
+} from './model/temporal.ts';
+export { float, Float, int, Int } from './model/value.ts';
+export type { Value, ValueMap } from './model/value.ts';
+export { Collection } from './objects/collection.ts';
+export { and, Combination, not, or } from './objects/conditions.ts';
+export type { Condition, FieldCondition, FieldConditions, Operator } from './objects/conditions.ts';
+export type { CollectionSettings, IndexPart, IndexSetting } from './objects/declaration.ts';
+export { Query } from './objects/query.ts';
+export type { FieldTypes, RecordInputOf, RecordOf, StandardSchema } from './objects/types.ts';
 export type { OpenOptions } from './options.ts';

@@ -41,6 +41,45 @@ const w5 =
     };
   };
 
+/** W2: two collections of objects, a unique index and one on the owner. */
+const w2 = async (dir) => {
+  let db;
+  let customers;
+  let purchases;
+  let tx;
+  return {
+    open() {
+      db = open(path.join(dir, 'db.mono'));
+      customers = db.collection('customers', {
+        fields: { id: 'int', email: 'text', region: 'int', name: 'text' },
+        key: 'id',
+        unique: ['email'],
+      });
+      purchases = db.collection('purchases', {
+        fields: { id: 'int', reference: 'text', customerId: 'int', total: 'int' },
+        key: 'id',
+        index: ['customerId'],
+      });
+    },
+    begin() {
+      tx = db.begin();
+    },
+    save(customer, email) {
+      customers.save(email === undefined ? customer : { ...customer, email });
+    },
+    savePurchase(purchase) {
+      purchases.save(purchase);
+    },
+    commit() {
+      if (tx?.isOpen) tx.commit();
+    },
+    close: () => db.close(),
+    byEmail: (email) => customers.get({ email }),
+    byCustomer: (customerId) => purchases.where({ customerId }).toArray(),
+  };
+};
+
 export default {
+  w2: { '': w2 },
   w5: { '32MiB': w5('32 MiB'), '256MiB': w5('256 MiB') },
 };

@@ -1,0 +1,253 @@
+/**
+ * What a caller declares of a collection, completed and checked: the definition that a new
+ * collection is made with, its indexes, and what is done to records before they are written.
+ * `drift.ts` compares it with what a file holds.
+ */
+import { nameHint } from '../base/nearest.ts';
+import { failure } from '../errors.ts';
+import type { RecordFields } from '../model/record.ts';
+import {
+  defineCollection,
+  defineField,
+  defineIndex,
+  type CollectionDefinition,
+  type FieldDefinition,
+  type IndexDefinition,
+  type KeyPartInput,
+  type NullPolicy,
+  type TreeLayout,
+} from '../model/schema.ts';
+import { isPlainObject } from './conditions.ts';
+import type { Value } from '../model/value.ts';
+import type { FieldsInput, FieldTypes, KeyInput, StandardSchema } from './types.ts';
+
+/** One part of an index: a field or path, or one that differs from ascending and binary. */
+export type IndexPart<P extends string = string> =
+  P | { readonly field: P; readonly descending?: boolean; readonly collation?: string };
+
+/** An index: a field, fields, or with what differs from the default. */
+export type IndexSetting<P extends string = string> =
+  | IndexPart<P>
+  | readonly IndexPart<P>[]
+  | {
+      readonly parts: readonly IndexPart<P>[];
+      readonly name?: string;
+      /** What null means: default `'distinct'`, null equals nothing. */
+      readonly nulls?: NullPolicy;
+      readonly layout?: Partial<TreeLayout>;
+    };
+
+/** How a collection is declared. */
+export interface CollectionSettings<
+  F extends FieldsInput = FieldsInput,
+  K extends KeyInput = KeyInput,
+  U extends readonly IndexSetting[] = readonly IndexSetting[],
+  D = Readonly<Record<string, unknown>>,
+> {
+  /** Types of fields, `'?'` behind those that may be null; or a Standard Schema. */
+  readonly fields: F;
+  /** The field or fields that identify a record; without it records get an `id`. */
+  readonly key?: K;
+  /** Indexes that allow each key once. */
+  readonly unique?: U;
+  readonly index?: readonly IndexSetting[];
+  /** Values of fields that a new record leaves out, or functions that make them. */
+  readonly defaults?: D;
+  /** Whether records may have fields that are not declared; default false. */
+  readonly open?: boolean;
+  /** Layout of a new collection. */
+  readonly layout?: Partial<TreeLayout>;
+  /** Makes a record of today's declaration from one that the file has. */
+  readonly migrate?: (old: RecordFields) => RecordFields;
+}
+
+const SETTINGS = [
+  'fields',
+  'key',
+  'unique',
+  'index',
+  'defaults',
+  'open',
+  'layout',
+  'migrate',
+] as const;
+
+/** A declaration, checked. */
+export interface Declaration {
+  readonly definition: CollectionDefinition;
+  readonly indexes: readonly IndexDefinition[];
+  /** What a field gets that a new record leaves out, beyond the definition's own initial values. */
+  readonly defaults: readonly (readonly [string, Value | (() => Value)])[];
+  readonly validator: StandardSchema | undefined;
+  readonly migrate: ((old: RecordFields) => RecordFields) | undefined;
+  /** The layout settings that the caller named. */
+  readonly namedLayout: Partial<TreeLayout>;
+}
+
+/**
+ * Completes and checks a declaration.
+ *
+ * @throws {UsageError} usage.argument for unknown settings, naming the nearest.
+ * @throws {SchemaError} schema.unknown_field for keys and indexes of fields that are not there.
+ */
+export function declare(name: string, settings: CollectionSettings): Declaration {
+  if (!isPlainObject(settings)) {
+    throw failure('usage.argument', `the settings of collection ${name} are an object`);
+  }
+  requireSettings(name, settings, SETTINGS);
+  const validator = validatorOf(settings.fields);
+  const defaults = Object.entries(settings.defaults ?? {}) as [string, Value | (() => Value)][];
+  const fields = fieldsOf(name, settings, validator, Object.fromEntries(defaults));
+  const key = settings.key ?? 'id';
+  const definition = defineCollection({
+    name,
+    fields,
+    key: key,
+    open: settings.open ?? validator !== undefined,
+    ...(settings.layout !== undefined && { layout: settings.layout }),
+  });
+  for (const [field] of defaults) requireField(definition, field);
+  const unique = (settings.unique ?? []).map((each) => indexOf(definition, each, true));
+  const plain = (settings.index ?? []).map((each) => indexOf(definition, each, false));
+  return {
+    definition,
+    indexes: distinctNames(name, [...unique, ...plain]),
+    defaults,
+    validator,
+    migrate: settings.migrate,
+    namedLayout: settings.layout ?? {},
+  };
+}
+
+function requireSettings(where: string, settings: object, names: readonly string[]): void {
+  for (const name of Object.keys(settings)) {
+    if (names.includes(name)) continue;
+    const hint = nameHint(name, names);
+    throw failure('usage.argument', `${name} is not a setting of collection ${where}`, {
+      detail: { setting: name },
+      ...(hint !== undefined && { hint }),
+    });
+  }
+}
+
+function requireField(definition: CollectionDefinition, name: string): void {
+  const names = definition.fields.map((field) => field.name);
+  if (names.includes(name)) return;
+  const hint = nameHint(name, names);
+  throw failure('schema.unknown_field', `${definition.name} declares no field "${name}"`, {
+    detail: { field: name },
+    ...(hint !== undefined && { hint }),
+  });
+}
+
+function validatorOf(fields: FieldsInput): StandardSchema | undefined {
+  const standard: unknown = (fields as Partial<StandardSchema> | undefined)?.['~standard'];
+  if (typeof standard !== 'object' || standard === null) return undefined;
+  return fields as StandardSchema;
+}
+
+/** The fields of the definition; under a validator, those that keys and indexes name. */
+function fieldsOf(
+  collection: string,
+  settings: CollectionSettings,
+  validator: StandardSchema | undefined,
+  defaults: Readonly<Record<string, Value | (() => Value)>>,
+): FieldDefinition[] {
+  const { key } = settings;
+  const types = validator === undefined ? (settings.fields as FieldTypes) : anyFields(settings);
+  if (!isPlainObject(types)) {
+    throw failure('usage.argument', `fields: of collection ${collection} is not an object`, {
+      hint: "Write names and types, { id: 'int', name: 'text' }, or pass a Standard Schema.",
+    });
+  }
+  const fields = Object.entries(types).map(([name, type]) => {
+    const initial = defaults[name];
+    return defineField(name, String(type), typeof initial === 'function' ? undefined : initial);
+  });
+  if (key !== undefined || fields.some((field) => field.name === 'id')) {
+    const id = fields.find((field) => field.name === 'id');
+    if (key === undefined && id!.type !== 'int' && validator === undefined) {
+      throw failure('usage.argument', `collection ${collection} says no key`, {
+        hint: "Say which field identifies a record: { key: 'id' }.",
+      });
+    }
+    return fields;
+  }
+  return [defineField('id', 'int'), ...fields];
+}
+
+function anyFields(settings: CollectionSettings): FieldTypes {
+  const names = new Set<string>(Object.keys(settings.defaults ?? {}));
+  const { key, unique = [], index = [] } = settings;
+  for (const name of typeof key === 'string' ? [key] : (key ?? [])) names.add(name);
+  for (const setting of [...unique, ...index])
+    for (const part of partsOf(setting)) names.add(pathOf(partField(part))[0]!);
+  return Object.fromEntries([...names].map((name) => [name, 'any?']));
+}
+
+function partsOf(setting: IndexSetting): readonly IndexPart[] {
+  if (Array.isArray(setting)) return setting as readonly IndexPart[];
+  if (typeof setting === 'object' && 'parts' in setting) return setting.parts;
+  return [setting as IndexPart];
+}
+
+function partField(part: IndexPart): string {
+  return typeof part === 'string' ? part : part.field;
+}
+
+/** A path as the names it goes through; a field whose name has a dot goes before a path. */
+export function pathOf(text: string, fields: readonly FieldDefinition[] = []): readonly string[] {
+  if (!text.includes('.') || fields.some((field) => field.name === text)) return [text];
+  return text.split('.');
+}
+
+function indexOf(
+  definition: CollectionDefinition,
+  setting: IndexSetting,
+  unique: boolean,
+): IndexDefinition {
+  const extra =
+    typeof setting === 'object' && 'parts' in setting
+      ? (setting as Exclude<IndexSetting, IndexPart | readonly IndexPart[]>)
+      : undefined;
+  if (extra !== undefined)
+    requireSettings(`${definition.name}, index`, extra, ['parts', 'name', 'nulls', 'layout']);
+  const parts = partsOf(setting).map((part): KeyPartInput => indexPart(definition, part));
+  return defineIndex(definition, {
+    parts,
+    unique,
+    ...(extra?.name !== undefined && { name: extra.name }),
+    ...(extra?.nulls !== undefined && { nulls: extra.nulls }),
+    ...(extra?.layout !== undefined && { layout: extra.layout }),
+  });
+}
+
+function indexPart(definition: CollectionDefinition, part: IndexPart): KeyPartInput {
+  if (typeof part === 'object') {
+    requireSettings(`${definition.name}, index part`, part, ['field', 'descending', 'collation']);
+  }
+  const text = partField(part);
+  if (typeof text === 'string' && text.endsWith('[]')) {
+    throw failure('usage.argument', `${definition.name}.${text}: lists cannot be indexed yet`, {
+      hint: 'Keep the elements as records of a collection of their own, with an index there.',
+      detail: { field: text },
+    });
+  }
+  const [field, ...path] = pathOf(text, definition.fields);
+  const plain = typeof part === 'string' ? {} : part;
+  return { ...plain, field: field!, ...(path.length > 0 && { path }) };
+}
+
+function distinctNames(
+  collection: string,
+  indexes: readonly IndexDefinition[],
+): readonly IndexDefinition[] {
+  const names = new Set<string>();
+  for (const { name } of indexes) {
+    if (names.has(name)) {
+      throw failure('schema.exists', `collection ${collection} declares index "${name}" twice`);
+    }
+    names.add(name);
+  }
+  return indexes;
+}
