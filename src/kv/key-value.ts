@@ -21,6 +21,11 @@ export interface Scope {
   commitWrite(): void;
   rollbackWrite(): void;
   /** A view that stays as it is until `release`. */
+  /**
+   * Asked after a read failed: true when it was only that the writer of another process moved on,
+   * and the read may be made again. A read at a view that is gone gets an error that says so.
+   */
+  mayRepeat(cause: unknown): boolean;
   hold(): SourceView;
   release(view: SourceView): void;
   bucket(name: string): PointBucket;
@@ -90,7 +95,12 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
     const scope = this.#scope;
     scope.check();
     if (!this.#exists && !this.#isThere()) return undefined;
-    return this.#bucket.get(key, scope.view) as V | undefined;
+    try {
+      return this.#bucket.get(key, scope.view) as V | undefined;
+    } catch (cause) {
+      if (scope.mayRepeat(cause)) return this.get(key);
+      throw cause;
+    }
   }
 
   /** Returns the values of keys, in their order; `undefined` where there is none. */
@@ -101,7 +111,12 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
   /** Tells whether there is an entry with the key. */
   has(key: K): boolean {
     this.#scope.check();
-    return this.#isThere() && this.#bucket.has(key, this.#scope.view);
+    try {
+      return this.#isThere() && this.#bucket.has(key, this.#scope.view);
+    } catch (cause) {
+      if (this.#scope.mayRepeat(cause)) return this.has(key);
+      throw cause;
+    }
   }
 
   /**
@@ -275,6 +290,7 @@ class Entries<K, V> implements IterableIterator<[K, V]> {
       }
     } catch (cause) {
       this.#close();
+      this.#scope.mayRepeat(cause); // an iteration cannot be: it throws if the writer moved on
       throw cause;
     }
     this.#close();

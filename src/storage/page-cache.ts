@@ -247,6 +247,15 @@ export class PageCache implements BufferHost {
     this.giveUp(entry);
   }
 
+  /** Forgets every page: the file moved on under a read-only storage. */
+  forgetPages(): void {
+    for (let b = 1; b < this.slab.count; b++) {
+      if (this.slab.kind[b] !== CLEAN) continue;
+      this.setEntry(this.slab.page[b]!, 0);
+      this.giveUp(b);
+    }
+  }
+
   /** Whether a committed page exists; sets `foundSlot` and `foundChecksum` (slot 0: in a buffer). */
   locate(page: PageId): boolean {
     for (const table of [this.recent, this.closing]) {

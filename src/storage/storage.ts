@@ -435,6 +435,28 @@ export class Storage extends Pager {
     this.#finishCheckpoint();
   }
 
+  // ---- reading beside a writer of another process
+
+  /** Whether the writer completed a checkpoint since this read-only storage read the header. */
+  hasMovedOn(): boolean {
+    return readHeader(this.#file, this.path).header.sequence !== this.header.sequence;
+  }
+
+  /** Moves a read-only storage on to the newest checkpoint; answers whether there was a newer. */
+  refresh(): boolean {
+    assert(this.readOnly, 'only a read-only storage moves on');
+    const { header } = readHeader(this.#file, this.path);
+    if (header.sequence === this.header.sequence) return false;
+    this.forgetPages();
+    this.header = header;
+    this.map.reset(header.map);
+    this.bitmap.reset(header.bitmap);
+    this.commitId = header.commit;
+    this.nextPage = header.nextPage;
+    this.coverPage(header.nextPage);
+    return true;
+  }
+
   // ---- the end
 
   /**
