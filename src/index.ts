@@ -18,7 +18,9 @@ export {
   ValueError,
 } from './errors.ts';
 export type { ErrorClass, ErrorCode, ErrorOptions } from './errors.ts';
-export { Database, open, Snapshot, Transaction } from './database.ts';
+export { Database, open } from './database.ts';
+export { Snapshot, Transaction } from './scopes.ts';
+export type { SliceOptions } from './slices.ts';
 export type {
   AsyncTransactionOptions,
   CollectionOf,
@@ -46,3 +48,16 @@ export type { CollectionSettings, IndexPart, IndexSetting } from './objects/decl
 export { Query } from './objects/query.ts';
 export type { FieldTypes, RecordInputOf, RecordOf, StandardSchema } from './objects/types.ts';
 export type { OpenOptions } from './options.ts';
+export { forgetRebuild, rebuild, rebuildAsync, undoRebuild } from './rebuild/index.ts';
+export type {
+  CollectionChange,
+  LayoutChange,
+  LayoutPlan,
+  RebuildAsyncOptions,
+  RebuildOptions,
+  RebuildProgress,
+  RebuildReport,
+  TreeChange,
+  UndoOptions,
+  UndoReport,
+} from './rebuild/index.ts';
