@@ -98,5 +98,7 @@ const report = {
   groupRatio: group / single,
   groupAsyncRatio: groupAsync / single,
 };
-for (const [name, figure] of Object.entries(report)) console.log(`${name.padEnd(20)} ${figure.toFixed(1)}`);
-if (args.json !== undefined) fs.writeFileSync(args.json, `${JSON.stringify(report, undefined, 1)}\n`);
+for (const [name, figure] of Object.entries(report))
+  console.log(`${name.padEnd(20)} ${figure.toFixed(1)}`);
+if (args.json !== undefined)
+  fs.writeFileSync(args.json, `${JSON.stringify(report, undefined, 1)}\n`);

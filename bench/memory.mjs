@@ -80,7 +80,8 @@ function child(kind) {
     }
   };
   const phases = {
-    load: () => store.write(() => keys.forEach((_, i) => store.put(keys[(i * 7919) % RECORDS], value))),
+    load: () =>
+      store.write(() => keys.forEach((_, i) => store.put(keys[(i * 7919) % RECORDS], value))),
     gets: () => {
       for (let i = 0; i < 200_000; i++) store.get(keys[below(RECORDS)]);
     },
@@ -131,14 +132,22 @@ function parent() {
       report.push({ budget, phase, kept, bound: charged + LIVE_ALLOWANCE, charged });
     }
     const resident = peak - empty.peak;
-    report.push({ budget, phase: 'peak resident', kept: resident, bound: budget * MIB + PEAK_ALLOWANCE });
+    report.push({
+      budget,
+      phase: 'peak resident',
+      kept: resident,
+      bound: budget * MIB + PEAK_ALLOWANCE,
+    });
   }
   for (const { budget, phase, kept, bound, charged } of report) {
     const used = charged === undefined ? '' : `charged ${mib(charged)} `;
     const verdict = kept <= bound ? 'holds' : 'BROKEN';
-    console.log(`${budget} MiB  ${phase.padEnd(14)} ${mib(kept)} MiB of ${mib(bound)}  ${used} ${verdict}`);
+    console.log(
+      `${budget} MiB  ${phase.padEnd(14)} ${mib(kept)} MiB of ${mib(bound)}  ${used} ${verdict}`,
+    );
   }
-  if (args.json !== undefined) fs.writeFileSync(args.json, `${JSON.stringify(report, undefined, 1)}\n`);
+  if (args.json !== undefined)
+    fs.writeFileSync(args.json, `${JSON.stringify(report, undefined, 1)}\n`);
   if (report.some(({ kept, bound }) => kept > bound)) process.exit(1);
 }
 

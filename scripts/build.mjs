@@ -23,7 +23,9 @@ execFileSync(
 const names = Object.keys(createRequire(import.meta.url)(`${root}dist/index.cjs`)).sort();
 const lines = names.map((name) => `export const ${name} = core.${name};`);
 // `require` instead of `import`: Node would scan the whole bundle for the names it exports.
-const head = `import { createRequire } from 'node:module';\n\nconst core = createRequire(import.meta.url)('./index.cjs');\n`;
+const head =
+  "import { createRequire } from 'node:module';\n\n" +
+  "const core = createRequire(import.meta.url)('./index.cjs');\n";
 writeFileSync(`${root}dist/index.js`, `${head}${lines.join('\n')}\n`);
 writeFileSync(`${root}dist/index.d.ts`, `export * from './index.cjs';\n`);
 console.log(`dist/: ${names.length} names, ES modules and CommonJS`);

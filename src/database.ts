@@ -14,20 +14,16 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { DatabaseError, failure } from './errors.ts';
 import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
-import type { CollectionDefinition, IndexDefinition, SchemaChange } from './model/schema.ts';
 import {
   LATEST,
   type PointBucket,
   type PointCollection,
-  type RecordSource,
   type SourceView,
   TRANSACTION,
 } from './model/source.ts';
 import type { Value } from './model/value.ts';
-import type { WorkSpace } from './model/work.ts';
 import { Collection } from './objects/collection.ts';
 import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
-import type { ObjectScope } from './objects/scope.ts';
 import type {
   FieldsInput,
   KeyInput,
@@ -38,9 +34,11 @@ import type {
   UniqueOf,
 } from './objects/types.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
-import { ACCOUNTS, type Account, type Ledger } from './base/ledger.ts';
-import { runSteps, type Steps } from './base/steps.ts';
+import { ACCOUNTS, type Account } from './base/ledger.ts';
+import { runSteps } from './base/steps.ts';
 import { backupSteps, checkSteps } from './maintenance.ts';
+import { RootScope, Snapshot, TaskScope, Transaction } from './scopes.ts';
+import { inSlices, type SliceOptions } from './slices.ts';
 import { compactFile } from './storage/compact.ts';
 import { MemoryFileSystem } from './storage/memory-file.ts';
 import { NodeFileSystem } from './storage/node-file.ts';
@@ -48,7 +46,6 @@ import { type FileSystem } from './storage/file.ts';
 import { type Durability, Storage, type StorageCounters } from './storage/storage.ts';
 import { EmbeddedSource } from './store/embedded-source.ts';
 import { StorePointAccess } from './store/point-access.ts';
-import { schemaChange } from './store/schema-changes.ts';
 import { Store } from './store/store.ts';
 
 /** The handle of a collection that is declared with fields, key, unique indexes and defaults. */
@@ -105,36 +102,6 @@ export interface CheckReport {
   readonly faults: readonly DatabaseError[];
   readonly pages: number;
   readonly slots: number;
-}
-
-/** Options of long operations that are done in slices. */
-export interface SliceOptions {
-  readonly signal?: AbortSignal;
-  /** Called between slices. */
-  readonly onSlice?: () => void;
-}
-
-/** Milliseconds of a slice of a long operation. */
-const SLICE_MS = 5;
-
-/** Drives a step machine in slices, so that other work is done between them. */
-async function inSlices<T>(steps: Steps<T>, options: SliceOptions): Promise<T> {
-  try {
-    for (;;) {
-      if (options.signal?.aborted === true) {
-        throw failure('limit.cancelled', 'the operation was cancelled; nothing was changed');
-      }
-      const until = performance.now() + SLICE_MS;
-      do {
-        const step = steps.next();
-        if (step.done === true) return step.value;
-      } while (performance.now() < until);
-      options.onSlice?.();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  } finally {
-    steps.return(undefined as T); // runs what must be undone, if it is not at its end
-  }
 }
 
 const open_ = new Set<Database>();
@@ -598,7 +565,7 @@ export class Database {
 
   // ---- the end
 
-  /** Closes the database: an open transaction is rolled back, everything committed is in the file. */
+  /** Closes the database: an open transaction is rolled back, every commit is in the file. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -708,239 +675,6 @@ function openStore(storage: Storage, collations: Collations): Store {
     storage.commit('full');
   }
   return new Store(storage, { collations, ledger: storage.ledger });
-}
-
-/** What all scopes share. */
-abstract class DatabaseScope implements ObjectScope {
-  protected readonly database: Database;
-  readonly source: RecordSource<never>;
-  readonly ledger: Ledger;
-
-  constructor(database: Database) {
-    this.database = database;
-    this.source = database.source;
-    this.ledger = database.storage.ledger;
-  }
-
-  get isReadOnly(): boolean {
-    return this.database.storage.readOnly;
-  }
-
-  get work(): WorkSpace {
-    throw failure('internal.assertion', 'no working memory yet');
-  }
-
-  collection(name: string): PointCollection {
-    return this.database.points(name);
-  }
-
-  indexes(name: string): readonly IndexDefinition[] {
-    const { catalog } = this.database.store;
-    const entry = catalog.collection(name, this.view);
-    if (entry === undefined) return [];
-    return catalog.indexes(entry.structure, this.view).map((index) => index.definition);
-  }
-
-  changeSchema(change: SchemaChange): void {
-    runSteps(schemaChange(this.database.store, change));
-  }
-
-  abstract readonly view: SourceView;
-  abstract check(): void;
-  abstract beginWrite(): boolean;
-
-  commitWrite(): void {
-    this.database.endOwnWrite(true);
-  }
-
-  rollbackWrite(): void {
-    this.database.endOwnWrite(false);
-  }
-
-  mayRepeat(cause: unknown): boolean {
-    return this.database.mayRepeat(cause, this.view);
-  }
-
-  hold(): SourceView {
-    return this.view === LATEST ? this.database.storage.openSnapshot() : this.view;
-  }
-
-  release(view: SourceView): void {
-    if (view < LATEST && this.view >= LATEST) this.database.storage.closeSnapshot(view);
-  }
-
-  bucket(name: string): PointBucket {
-    return this.database.bucket(name);
-  }
-
-  definition(name: string): CollectionDefinition | undefined {
-    return this.database.store.schema(this.view).find(name, this.view)?.definition;
-  }
-
-  define(definition: CollectionDefinition): void {
-    this.changeSchema({ change: 'createCollection', definition });
-  }
-}
-
-/** Handles of the database itself. */
-class RootScope extends DatabaseScope {
-  override view: SourceView = LATEST;
-
-  check(): void {
-    this.database.refuseIfUnusable();
-  }
-
-  beginWrite(): boolean {
-    return this.database.beginOwnWrite();
-  }
-}
-
-/** Handles of an asynchronous transaction. */
-class TaskScope extends DatabaseScope {
-  override readonly view: SourceView = TRANSACTION;
-  isOpen = true;
-
-  check(): void {
-    this.database.refuseIfUnusable();
-    if (!this.isOpen) throw failure('usage.closed', 'the transaction has ended');
-  }
-
-  beginWrite(): boolean {
-    this.check();
-    return false;
-  }
-}
-
-/** An open transaction. */
-export class Transaction {
-  readonly #scope: DatabaseScope;
-  readonly #store: Store;
-  readonly #end: (commit: boolean) => void;
-  #isOpen = true;
-
-  /** Not for use outside: call `transaction`, `transactionAsync` or `begin` of a database. */
-  constructor(scope: DatabaseScope, store: Store, end: (commit: boolean) => void) {
-    this.#scope = scope;
-    this.#store = store;
-    this.#end = end;
-  }
-
-  get isOpen(): boolean {
-    return this.#isOpen;
-  }
-
-  #check(): void {
-    if (!this.#isOpen) throw failure('usage.closed', 'the transaction has ended');
-    this.#scope.check();
-  }
-
-  /** Returns a handle of a bucket that reads and writes in this transaction. */
-  kv<K extends Value = string, V extends Value = Value>(
-    name: string,
-    options?: KeyValueOptions,
-  ): KeyValue<K, V> {
-    this.#check();
-    return new KeyValue<K, V>(this.#scope, name, options);
-  }
-
-  /** Marks a point to come back to; returns its token. */
-  savepoint(): number {
-    this.#check();
-    return this.#store.savepoint();
-  }
-
-  /** Takes back everything since a savepoint, which stays. */
-  rollbackTo(savepoint: number): void {
-    this.#check();
-    this.#store.rollbackTo(savepoint);
-  }
-
-  /** Forgets a savepoint and those within it; what was written stays. */
-  release(savepoint: number): void {
-    this.#check();
-    this.#store.release(savepoint);
-  }
-
-  /** Commits; if that fails nothing of the transaction remains. */
-  commit(): void {
-    this.#check();
-    this.#isOpen = false;
-    this.#end(true);
-  }
-
-  /** Takes everything back. Does nothing when the transaction has ended. */
-  rollback(): void {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    this.#end(false);
-  }
-
-  /** Rolls back unless the transaction has ended. */
-  [Symbol.dispose](): void {
-    this.rollback();
-  }
-}
-
-/** The state as of one commit. */
-export class Snapshot {
-  readonly commitId: number;
-  readonly #scope: SnapshotScope;
-  readonly #close: () => void;
-
-  /** Not for use outside: call `snapshot` of a database. */
-  constructor(database: Database, commitId: number, close: () => void) {
-    this.commitId = commitId;
-    this.#scope = new SnapshotScope(database, commitId);
-    this.#close = close;
-  }
-
-  /** Returns a handle of a bucket as of the snapshot. */
-  kv<K extends Value = string, V extends Value = Value>(
-    name: string,
-    options?: KeyValueOptions,
-  ): KeyValue<K, V> {
-    this.#scope.check();
-    return new KeyValue<K, V>(this.#scope, name, options);
-  }
-
-  close(): void {
-    if (this.#scope.state !== 'open') return;
-    this.#scope.state = 'closed';
-    this.#close();
-  }
-
-  /** Closes the snapshot because of its age; readers get `conflict.snapshot_expired`. */
-  expire(): void {
-    if (this.#scope.state !== 'open') return;
-    this.#scope.state = 'expired';
-    this.#close();
-  }
-
-  [Symbol.dispose](): void {
-    this.close();
-  }
-}
-
-/** Handles of a snapshot. */
-class SnapshotScope extends DatabaseScope {
-  override readonly view: SourceView;
-  state: 'open' | 'closed' | 'expired' = 'open';
-
-  constructor(database: Database, view: SourceView) {
-    super(database);
-    this.view = view;
-  }
-
-  check(): void {
-    this.database.refuseIfUnusable();
-    if (this.state === 'open') return;
-    if (this.state === 'closed') throw failure('usage.closed', 'the snapshot is closed');
-    throw failure('conflict.snapshot_expired', 'the snapshot passed its age limit');
-  }
-
-  beginWrite(): boolean {
-    throw failure('usage.read_only', 'a snapshot is for reading only');
-  }
 }
 
 /**

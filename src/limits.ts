@@ -30,5 +30,5 @@ export const SCRATCH_BYTES_KEPT = 16 * 1024;
 /** Memory budget, bytes, when `open` does not say: small and fixed, not a share of the machine. */
 export const MEMORY_BYTES_DEFAULT = 32 * 1024 * 1024;
 
-/** Least memory budget, bytes: the log buffer, the tables of a small file and one chunk of cache. */
+/** Least memory budget, bytes: the log buffer, tables of a small file and one chunk of cache. */
 export const MEMORY_BYTES_MIN = 2 * 1024 * 1024;

@@ -1,8 +1,8 @@
 /**
  * An open-addressed table from positive 32-bit integers to a few 32-bit integers, in typed arrays.
  *
- * Linear probing, load at most three quarters, deletion by shifting back. Its memory is exact and is
- * charged to the ledger before it is taken. Source: Donald Knuth, The Art of Computer
+ * Linear probing, load at most three quarters, deletion by shifting back. Its memory is exact and
+ * is charged to the ledger before it is taken. Source: Donald Knuth, The Art of Computer
  * Programming 3, 6.4, algorithms L and R.
  */
 import { type Account, type Ledger } from './ledger.ts';

@@ -24,7 +24,8 @@ export function parseSize(name: string, size: number | string): number {
     const hint = `write a unit, such as '${size} MiB', or a whole number of bytes`;
     throw failure('usage.argument', `${name}: ${size} is not a size`, { hint });
   }
-  const match = typeof size === 'string' ? /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$/.exec(size) : null;
+  const match =
+    typeof size === 'string' ? /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$/.exec(size) : null;
   const unit = match === null ? undefined : UNITS[match[2]!];
   if (unit === undefined) {
     throw failure('usage.argument', `${name}: ${JSON.stringify(size)} is not a size`, {

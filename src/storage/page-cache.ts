@@ -256,7 +256,7 @@ export class PageCache implements BufferHost {
     }
   }
 
-  /** Whether a committed page exists; sets `foundSlot` and `foundChecksum` (slot 0: in a buffer). */
+  /** Whether a committed page exists; sets `foundSlot` (0: in a buffer) and `foundChecksum`. */
   locate(page: PageId): boolean {
     for (const table of [this.recent, this.closing]) {
       const place = table === undefined ? -1 : table.find(page);
@@ -591,7 +591,7 @@ export class PageCache implements BufferHost {
     this.closing.values[place * CHANGE_STRIDE + 1] = checksum;
   }
 
-  /** Writes one page of the running checkpoint as of its boundary: its buffer, 0 if it has a slot. */
+  /** Buffer of a page as of the boundary of the running checkpoint; it has no slot yet. */
   boundaryBuffer(page: PageId): BufferId {
     const version = this.versions.find(page, this.boundary);
     if (version !== undefined) return version.buffer;
