@@ -182,7 +182,7 @@ export class PageCache implements BufferHost {
 
   read(page: PageId, view: View): BufferId {
     const entry = page < this.#table.length ? this.#table[page]! : this.entry(page);
-    if (entry > 0 && this.slab.commit[entry]! <= view) {
+    if (entry > 0 && (view >= LATEST || this.slab.commit[entry]! <= view)) {
       this.slab.used[entry] = 1;
       return entry;
     }

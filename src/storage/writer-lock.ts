@@ -8,7 +8,7 @@
  * by renaming it away, then verified; the socket makes takeover races harmless where it exists.
  */
 import * as fs from 'node:fs';
-import * as net from 'node:net';
+import type * as net from 'node:net';
 import { failure } from '../errors.ts';
 import { type Lock } from './file.ts';
 
@@ -90,11 +90,16 @@ function lockedFailure(filePath: string): Error {
   });
 }
 
+/** Loaded when the first file is opened for writing: importing the package does not need it. */
+function loadNet(): typeof net {
+  return process.getBuiltinModule('node:net');
+}
+
 /** Binds the socket; `undefined` where this system has none. */
 function bind(filePath: string): net.Server | undefined {
   const name = socketName(filePath);
   if (name === undefined) return undefined;
-  const server = net.createServer((connection) => connection.destroy());
+  const server = loadNet().createServer((connection) => connection.destroy());
   server.on('error', () => undefined); // the outcome is read from `listening` below
   server.listen({ path: name, exclusive: true });
   if (!server.listening) throw lockedFailure(filePath);
