@@ -15,6 +15,7 @@
 import { assert } from '../base/assert.ts';
 import { IntList } from '../base/int-list.ts';
 import { IntTable } from '../base/int-table.ts';
+import { failure } from '../errors.ts';
 import { type Header, headerSlots } from './header.ts';
 import { CHANGE_FREED, CHANGE_STRIDE } from './page-cache.ts';
 import { type Pager } from './pager.ts';
@@ -195,7 +196,7 @@ export class Checkpoint {
       const w = at + (page % map.leafFan) * 2;
       const now = slot === CHANGE_FREED ? 0 : slot;
       if (words[w] === now) continue;
-      if (words[w] !== 0) this.#clears.push(words[w]!);
+      if (words[w] !== 0) this.#giveUp(words[w]!);
       if (now !== 0) this.#sets.push(now);
       words[w] = now;
       words[w + 1] = now === 0 ? 0 : closing!.values[place + 1]!;
@@ -203,6 +204,16 @@ export class Checkpoint {
     let used = 0;
     for (let w = at; w < at + map.leafFan * 2; w += 2) if (words[w] !== 0) used++;
     this.#saveNode(map, 0, leaf, used);
+  }
+
+  /** Notes a slot that the last checkpoint names and the new one does not; it must be used. */
+  #giveUp(slot: number): void {
+    const pager = this.#pager;
+    if (!pager.slots.isBusy(slot)) {
+      const message = `slot ${slot} of ${pager.path} is free, but the page map names it`;
+      throw pager.latch(failure('corrupt.page', message, { detail: { path: pager.path, slot } }));
+    }
+    this.#clears.push(slot);
   }
 
   #saveNode(tree: Radix, level: number, index: number, used: number): void {
@@ -218,7 +229,7 @@ export class Checkpoint {
       throw pager.latch(cause);
     }
     this.#sets.push(slot);
-    if (before !== 0) this.#clears.push(before);
+    if (before !== 0) this.#giveUp(before);
   }
 
   /**
@@ -259,7 +270,7 @@ export class Checkpoint {
       const slot = slots.take();
       this.#nodeSlots.set(key, slot);
       this.#sets.push(slot);
-      if (before !== 0) this.#clears.push(before);
+      if (before !== 0) this.#giveUp(before);
     }
   }
 

@@ -109,7 +109,7 @@ function claim(pager: Pager, reader: LogReader, slot: number): void {
   const slots = Math.floor(pager.file.file.size() / pager.pageBytes);
   const there = slot >= headerSlots(pager.pageBytes) && slot < slots;
   if (!there) throw broken(reader, `place in slot ${slot} of ${slots}`);
-  pager.slots.claim(slot);
+  if (!pager.slots.claim(slot)) throw broken(reader, `place in slot ${slot}, which is used,`);
 }
 
 /** Whether the slots of place frames that are not known synced hold their checksums. */

@@ -9,7 +9,6 @@
  * The bits are loaded leaf by leaf when they are needed. Each group of 1,024 slots has its count
  * of free slots and a bound on its longest free run, so that a search looks at few bits.
  */
-import { assert } from '../base/assert.ts';
 import { type Ledger } from '../base/ledger.ts';
 import { failure } from '../errors.ts';
 import { type Radix } from './radix.ts';
@@ -136,7 +135,9 @@ export class Slots {
     }
     const at = slot % this.#leafSlots;
     const leaf = this.#leaf((slot / this.#leafSlots) | 0);
-    assert((leaf.bits[at >> 5]! & (1 << (at & 31))) !== 0, `slot ${slot} is named when dropped`);
+    if ((leaf.bits[at >> 5]! & (1 << (at & 31))) === 0) {
+      throw failure('corrupt.page', `slot ${slot} is given up by two owners`, { detail: { slot } });
+    }
     leaf.bits[at >> 5] = leaf.bits[at >> 5]! & ~(1 << (at & 31));
     const group = (at / GROUP_SLOTS) | 0;
     leaf.free[group] = leaf.free[group]! + 1;
