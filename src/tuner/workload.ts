@@ -1,0 +1,110 @@
+/**
+ * What a workload is: phases that a trial runs in order and times one by one, each of which checks
+ * what it reads. A workload is a module; it gets everything it needs from its context.
+ *
+ * Line 7 of the strata.
+ */
+import { pathToFileURL } from 'node:url';
+import * as path from 'node:path';
+import { type Database } from '../database.ts';
+import { failure } from '../errors.ts';
+import type { OpenOptions } from '../options.ts';
+import type { TreeLayout } from '../model/schema.ts';
+import type { LayoutChange } from '../rebuild/index.ts';
+
+/** A layout as a trial has it: the settings that hold for the whole file. */
+export type TrialLayout = Pick<LayoutChange, 'pageSize' | 'extentSize' | 'clusterSize' | 'index'>;
+
+/** What a phase is given. */
+export interface WorkloadContext {
+  /** The database file of this run; absent before a run without a store to start from. */
+  readonly path: string;
+  /** The layout of trees, for `layout` of collections and indexes. */
+  readonly treeLayout: Partial<TreeLayout>;
+  /** Opens the file in the trial's layout and memory. */
+  readonly open: (options?: OpenOptions) => Database;
+  /** Says that a result is wrong unless `isRight`: the layout cannot win. */
+  readonly check: (isRight: boolean, what: string) => void;
+  /** Counts what was stored and found; compared with `expects` after the run. */
+  readonly count: (what: string, by?: number) => void;
+}
+
+/** One timed step of a workload. `State` is the workload's own, new for every run. */
+export interface Phase<State = Record<string, unknown>> {
+  readonly name: string;
+  /** Runs within one timing, for what is too short alone; default 1. */
+  readonly times?: number;
+  run(state: State, context: WorkloadContext): void | Promise<void>;
+}
+
+/** A workload, the default export of its module. */
+export interface Workload<State = Record<string, unknown>> {
+  readonly name: string;
+  /** One sentence for reports. */
+  readonly description?: string;
+  readonly phases: readonly Phase<State>[];
+  /** What a run must count, by name: `{ 'customers stored': 2000 }`. */
+  readonly expects?: Readonly<Record<string, number>>;
+  /** The line of a report that says that every run was right. */
+  readonly confirmation?: string;
+  /** Share of each phase in the mix; default its share of the time of today's layout. */
+  readonly shares?: Readonly<Record<string, number>>;
+  /** Candidates for a new store, instead of the tuner's own. */
+  readonly candidates?: readonly CandidateInput[];
+}
+
+/** A layout to try. */
+export interface CandidateInput {
+  readonly name: string;
+  readonly layout: TrialLayout;
+  /** Why the difference may be what it is, for the report. */
+  readonly why?: string;
+}
+
+/** Loads a workload from a module. @throws {UsageError} usage.argument for what is none. */
+export async function loadWorkload(file: string): Promise<Workload> {
+  let module: { default?: Workload };
+  try {
+    module = (await import(pathToFileURL(path.resolve(file)).href)) as { default?: Workload };
+  } catch (cause) {
+    throw failure('usage.argument', `the workload ${file} cannot be loaded: ${textOf(cause)}`, {
+      cause,
+    });
+  }
+  const workload = module.default;
+  const refuse = (what: string): Error =>
+    failure('usage.argument', `${file} is not a workload: ${what}`, {
+      hint: 'Its default export is { name, phases: [{ name, run(state, context) }] }.',
+    });
+  if (typeof workload !== 'object' || workload === null) throw refuse('no default export');
+  if (typeof workload.name !== 'string') throw refuse('it has no name');
+  const { phases } = workload;
+  if (!Array.isArray(phases) || phases.length === 0) throw refuse('it has no phases');
+  const names = new Set<string>();
+  for (const phase of phases as Phase[]) {
+    const isPhase = typeof phase.name === 'string' && typeof phase.run === 'function';
+    if (!isPhase) throw refuse('a phase has a name and a function run');
+    if (phase.name === 'mix' || names.has(phase.name)) throw refuse(`two phases "${phase.name}"`);
+    names.add(phase.name);
+  }
+  for (const name of Object.keys(workload.shares ?? {})) {
+    if (!names.has(name)) throw refuse(`shares name "${name}", which is no phase`);
+  }
+  return workload;
+}
+
+export function textOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** Compares what a run counted with what it must have. */
+export function requireCounts(workload: Workload, counts: Readonly<Record<string, number>>): void {
+  for (const [what, expected] of Object.entries(workload.expects ?? {})) {
+    const found = counts[what] ?? 0;
+    if (found === expected) continue;
+    throw new WrongResult(`${what}: ${found}, not ${expected}`);
+  }
+}
+
+/** A result that is wrong: whatever the layout's times, it cannot win. */
+export class WrongResult extends Error {}
