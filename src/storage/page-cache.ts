@@ -305,7 +305,8 @@ export class PageCache implements BufferHost {
     const buffer = this.obtain();
     try {
       const whole = this.file.read(slot, buffer);
-      const found = whole ? this.file.checksum(buffer) : 0;
+      const isTrusted = this.file.isVerified(slot) && !this.isChecking && !this.readOnly;
+      const found = whole ? (isTrusted ? checksum : this.file.checksum(buffer)) : 0;
       if (!whole || found !== checksum) {
         const why = whole ? 'does not hold its checksum' : 'lies beyond the end of the file';
         throw this.corrupted(page, `page ${page} in slot ${slot} of ${this.path} ${why}`, {
@@ -319,6 +320,7 @@ export class PageCache implements BufferHost {
       if (id !== page) {
         throw this.corrupted(page, `slot ${slot} of ${this.path} holds page ${id}, not ${page}`);
       }
+      if (!isTrusted) this.file.noteVerified(slot);
     } catch (cause) {
       this.slab.give(buffer);
       throw this.latch(cause);
@@ -429,7 +431,6 @@ export class PageCache implements BufferHost {
       if (k === FREE || k >= NODE_NEW || pins[b] !== 0 || b === 0) continue;
       if (k === PRIVATE && !this.#isWrittenPrivate(b)) continue;
       if (used[b] !== 0) used[b] = 0;
-      else if (looked < count * 2 && k === CLEAN && this.#isBase(b)) continue;
       else if (!this.#isWritten(b) && (this.#isWritingOut || full !== undefined)) continue;
       else {
         if (!this.#isWritten(b)) full = this.#tryWriteOut(b);
@@ -461,10 +462,6 @@ export class PageCache implements BufferHost {
   /** A private page that was spilled and read back, but not edited since: its slot has it. */
   #isWrittenPrivate(buffer: BufferId): boolean {
     return this.overlay.slot[this.slab.owner[buffer]!]! > 0;
-  }
-
-  #isBase(buffer: BufferId): boolean {
-    return this.entry(this.slab.page[buffer]!) < 0;
   }
 
   /** Removes what names a buffer whose contents the file has. */

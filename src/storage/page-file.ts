@@ -22,6 +22,8 @@ export class PageFile {
   readonly #staging: Uint8Array;
   readonly #stagingPages: number;
   #stagedFirst = 0;
+  /** One bit for each slot that need not be checked when it is read again. */
+  #verified = new Uint8Array(0);
   #stagedCount = 0;
 
   constructor(file: File, slab: Slab, stagingPages: number, ledger: Ledger) {
@@ -36,6 +38,27 @@ export class PageFile {
   /** Pages that one write call takes at the most. */
   get runMax(): number {
     return this.#stagingPages;
+  }
+
+  /** Whether the slot held its checksum when it was read before, and was not written since. */
+  isVerified(slot: number): boolean {
+    return (this.#verified[slot >> 3]! & (1 << (slot & 7))) !== 0;
+  }
+
+  /** Notes that a slot held its checksum; without room for the note it is checked again. */
+  noteVerified(slot: number): void {
+    if (slot >> 3 >= this.#verified.length && !this.#growVerified(slot)) return;
+    this.#verified[slot >> 3] = this.#verified[slot >> 3]! | (1 << (slot & 7));
+  }
+
+  #growVerified(slot: number): boolean {
+    const length = Math.max(1024, (slot >> 3) + 1, this.#verified.length * 2);
+    if (!this.#ledger.tryCharge('tables', length)) return false;
+    const larger = new Uint8Array(length);
+    larger.set(this.#verified);
+    this.#ledger.release('tables', this.#verified.length);
+    this.#verified = larger;
+    return true;
   }
 
   /** Reads a slot into a buffer; false if the file has no such slot. */
@@ -62,6 +85,9 @@ export class PageFile {
       this.finish();
     }
     if (this.#stagedCount === 0) this.#stagedFirst = slot;
+    if (slot >> 3 < this.#verified.length) {
+      this.#verified[slot >> 3] = this.#verified[slot >> 3]! & ~(1 << (slot & 7));
+    }
     const from = this.#slab.offset(buffer);
     const image = this.#slab.bytesOf(buffer).subarray(from, from + pageBytes);
     this.#staging.set(image, this.#stagedCount * pageBytes);
@@ -96,5 +122,7 @@ export class PageFile {
 
   dispose(): void {
     this.#ledger.release('log', this.#staging.length);
+    this.#ledger.release('tables', this.#verified.length);
+    this.#verified = new Uint8Array(0);
   }
 }

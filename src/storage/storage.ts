@@ -383,10 +383,9 @@ export class Storage extends Pager {
         const changedBytes = this.recent.count * this.pageBytes;
         if (changedBytes <= this.ledger.budgetBytes >> 3 && this.log.otherFree) return;
         this.#beginCheckpoint();
-        return;
       }
       const left = Math.max(1, this.log.room);
-      this.#credit += (this.#checkpoint.remaining * bytesLogged) / left;
+      this.#credit += (this.#checkpoint!.remaining * bytesLogged) / left;
       while (this.#checkpoint !== undefined && this.#credit >= PAGES_DUE) {
         const pages = Math.min(STEP_PAGES, Math.floor(this.#credit));
         this.#credit -= pages;
