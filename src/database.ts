@@ -11,6 +11,8 @@
  * handles taken from an asynchronous transaction see that one; handles of a snapshot its commit.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseError, failure } from './errors.ts';
 import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
@@ -24,20 +26,12 @@ import {
 import type { Value } from './model/value.ts';
 import { Collection } from './objects/collection.ts';
 import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
-import type {
-  FieldsInput,
-  KeyInput,
-  KeyOf,
-  PathOf,
-  RecordInputOf,
-  RecordOf,
-  UniqueOf,
-} from './objects/types.ts';
+import type { FieldsInput, KeyInput, PathOf, RecordOf } from './objects/types.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
 import { ACCOUNTS, type Account } from './base/ledger.ts';
 import { runSteps } from './base/steps.ts';
 import { backupSteps, checkSteps } from './maintenance.ts';
-import { RootScope, Snapshot, TaskScope, Transaction } from './scopes.ts';
+import { type CollectionOf, RootScope, Snapshot, TaskScope, Transaction } from './scopes.ts';
 import { inSlices, type SliceOptions } from './slices.ts';
 import { compactFile } from './storage/compact.ts';
 import { MemoryFileSystem } from './storage/memory-file.ts';
@@ -47,14 +41,7 @@ import { type Durability, Storage, type StorageCounters } from './storage/storag
 import { EmbeddedSource } from './store/embedded-source.ts';
 import { StorePointAccess } from './store/point-access.ts';
 import { Store } from './store/store.ts';
-
-/** The handle of a collection that is declared with fields, key, unique indexes and defaults. */
-export type CollectionOf<F, K, U, D> = Collection<
-  RecordOf<F, K>,
-  RecordInputOf<F, K, D>,
-  KeyOf<RecordOf<F, K>, K>,
-  UniqueOf<RecordOf<F, K>, U, K>
->;
+import { LedgerWorkSpace } from './store/work-space.ts';
 
 /** Options of one transaction. */
 export interface TransactionOptions {
@@ -104,6 +91,14 @@ export interface CheckReport {
   readonly slots: number;
 }
 
+/** Where sorts spill: beside the file, or where temporary files go when that is only read. */
+function spillPath(storage: Storage, path: string): string {
+  const name = `${basename(path)}-spill-${process.pid}-${++spillNames}`;
+  if (path === ':memory:') return 'spill';
+  return join(storage.readOnly ? tmpdir() : dirname(path), name);
+}
+let spillNames = 0;
+
 const open_ = new Set<Database>();
 
 /** Brings waiting commits of every open database to its file when the process exits. */
@@ -118,6 +113,7 @@ export class Database {
   readonly #store: Store;
   readonly #points: StorePointAccess;
   readonly #source: EmbeddedSource;
+  readonly #work: LedgerWorkSpace;
   readonly #durability: Durability;
   readonly #snapshotAgeMsMax: number;
   readonly #memoryFiles: MemoryFileSystem | undefined;
@@ -173,6 +169,11 @@ export class Database {
     }
     this.#points = new StorePointAccess(this.#store);
     this.#source = new EmbeddedSource(this.#store);
+    this.#work = new LedgerWorkSpace(
+      this.#storage.ledger,
+      this.#fs,
+      spillPath(this.#storage, path),
+    );
     this.#scope = new RootScope(this);
     if (open_.size === 0) process.on('exit', flushAll);
     open_.add(this);
@@ -574,6 +575,7 @@ export class Database {
     clearTimeout(this.#timer);
     if (this.#immediate !== undefined) clearImmediate(this.#immediate);
     if (this.#store.transaction.isOpen) this.#store.rollback();
+    this.#work.close();
     try {
       this.#storage.close();
     } catch (cause) {
@@ -641,6 +643,10 @@ export class Database {
 
   get source(): EmbeddedSource {
     return this.#source;
+  }
+
+  get work(): LedgerWorkSpace {
+    return this.#work;
   }
 
   /** Begins the transaction of one write; answers false if the caller's is open already. */

@@ -23,7 +23,6 @@ export { Snapshot, Transaction } from './scopes.ts';
 export type { SliceOptions } from './slices.ts';
 export type {
   AsyncTransactionOptions,
-  CollectionOf,
   MemoryReport,
   StatsReport,
   TransactionOptions,
@@ -42,10 +41,12 @@ export {
 export { float, Float, int, Int } from './model/value.ts';
 export type { Value, ValueMap } from './model/value.ts';
 export { Collection } from './objects/collection.ts';
+export type { CollectionOf } from './scopes.ts';
 export { and, Combination, not, or } from './objects/conditions.ts';
 export type { Condition, FieldCondition, FieldConditions, Operator } from './objects/conditions.ts';
 export type { CollectionSettings, IndexPart, IndexSetting } from './objects/declaration.ts';
 export { Query } from './objects/query.ts';
+export type { Explanation } from './objects/query.ts';
 export type { FieldTypes, RecordInputOf, RecordOf, StandardSchema } from './objects/types.ts';
 export type { OpenOptions } from './options.ts';
 export { forgetRebuild, rebuild, rebuildAsync, undoRebuild } from './rebuild/index.ts';

@@ -18,9 +18,48 @@ import {
 } from './model/source.ts';
 import type { Value } from './model/value.ts';
 import type { WorkSpace } from './model/work.ts';
+import { Collection } from './objects/collection.ts';
+import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
 import type { ObjectScope } from './objects/scope.ts';
+import type {
+  FieldsInput,
+  KeyInput,
+  KeyOf,
+  PathOf,
+  RecordInputOf,
+  RecordOf,
+  UniqueOf,
+} from './objects/types.ts';
 import { schemaChange } from './store/schema-changes.ts';
 import type { Store } from './store/store.ts';
+
+/** The handle of a collection that is declared with fields, key, unique indexes and defaults. */
+export type CollectionOf<F, K, U, D> = Collection<
+  RecordOf<F, K>,
+  RecordInputOf<F, K, D>,
+  KeyOf<RecordOf<F, K>, K>,
+  UniqueOf<RecordOf<F, K>, U, K>
+>;
+
+/** How a transaction or snapshot gives handles of collections. */
+interface CollectionMethod {
+  /** As another handle of the collection, in this scope. */
+  <R, I, Id, U>(handle: Collection<R, I, Id, U>): Collection<R, I, Id, U>;
+  <
+    const F extends FieldsInput,
+    const K extends KeyInput = undefined,
+    const U extends readonly IndexSetting<PathOf<RecordOf<F, K>>>[] = readonly [],
+    const D extends { readonly [N in keyof RecordOf<F, K>]?: unknown } = {},
+  >(
+    name: string,
+    settings: CollectionSettings<F, K, U, D>,
+  ): CollectionOf<F, K, U, D>;
+}
+
+function collectionIn(scope: DatabaseScope, of: unknown, settings: unknown): Collection {
+  if (of instanceof Collection) return Collection.again(scope, of);
+  return Collection.declared(scope, of as string, settings as CollectionSettings);
+}
 
 /** What all scopes share. */
 export abstract class DatabaseScope implements ObjectScope {
@@ -39,7 +78,7 @@ export abstract class DatabaseScope implements ObjectScope {
   }
 
   get work(): WorkSpace {
-    throw failure('internal.assertion', 'no working memory yet');
+    return this.database.work;
   }
 
   collection(name: string): PointCollection {
@@ -155,6 +194,17 @@ export class Transaction {
     return new KeyValue<K, V>(this.#scope, name, options);
   }
 
+  /**
+   * Returns a handle of a collection that reads and writes in this transaction, by name and declaration or
+   * from another handle.
+   *
+   * @throws {SchemaError} schema.mismatch when the file holds other types.
+   */
+  readonly collection: CollectionMethod = ((of: unknown, settings?: unknown) => {
+    this.#check();
+    return collectionIn(this.#scope, of, settings);
+  }) as CollectionMethod;
+
   /** Marks a point to come back to; returns its token. */
   savepoint(): number {
     this.#check();
@@ -215,6 +265,17 @@ export class Snapshot {
     return new KeyValue<K, V>(this.#scope, name, options);
   }
 
+  /**
+   * Returns a handle of a collection as of the snapshot, by name and declaration or
+   * from another handle.
+   *
+   * @throws {SchemaError} schema.mismatch when the file holds other types.
+   */
+  readonly collection: CollectionMethod = ((of: unknown, settings?: unknown) => {
+    this.#scope.check();
+    return collectionIn(this.#scope, of, settings);
+  }) as CollectionMethod;
+
   close(): void {
     if (this.#scope.state !== 'open') return;
     this.#scope.state = 'closed';
@@ -237,6 +298,10 @@ export class Snapshot {
 class SnapshotScope extends DatabaseScope {
   override readonly view: SourceView;
   state: 'open' | 'closed' | 'expired' = 'open';
+
+  override get isReadOnly(): boolean {
+    return true;
+  }
 
   constructor(database: Database, view: SourceView) {
     super(database);

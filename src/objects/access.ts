@@ -11,6 +11,7 @@ import type { RecordFields, RecordInput } from '../model/record.ts';
 import { partName, type CollectionDefinition, type IndexDefinition } from '../model/schema.ts';
 import { TRANSACTION, type PointCollection, type PointIndex } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
+import { RememberedTables } from '../query/tables.ts';
 import { isPlainObject } from './conditions.ts';
 import type { Declaration } from './declaration.ts';
 import { applyDrift, driftOf } from './drift.ts';
@@ -46,6 +47,7 @@ export class Access {
   readonly byField = new Map<string, Lookup>();
   /** Unique indexes by their fields, joined by commas. */
   readonly #unique = new Map<string, Lookup>();
+  readonly tables: RememberedTables;
   readonly #keyText: string;
   readonly #isPlain: boolean;
   #isSettled = false;
@@ -61,6 +63,12 @@ export class Access {
     this.idField = key.kind === 'integer' ? key.field : undefined;
     this.keyFields = key.kind === 'fields' ? key.parts.map(partName) : [this.idField!];
     this.#keyText = textOf(this.keyFields);
+    this.tables = new RememberedTables({
+      definition: (name) => scope.definition(name),
+      indexes: (name) => scope.indexes(name),
+      statistics: (name) => scope.source.statistics({ collection: name, view: scope.view }),
+      count: (name) => scope.collection(name).count(scope.view),
+    });
     this.#isPlain = declared.validator === undefined && declared.defaults.length === 0;
     if (!scope.isReadOnly) this.#bringUp();
     this.#settle();
@@ -124,6 +132,17 @@ export class Access {
     }
     if (own) this.scope.commitWrite();
     return result;
+  }
+
+  /** Whether records may have undeclared fields, as the scope's view has the collection. */
+  get isOpenHere(): boolean {
+    return (this.scope.definition(this.name) ?? this.definition).open;
+  }
+
+  /** The fields of a record, as the scope's view has the collection. */
+  fieldNames(): readonly string[] {
+    const { fields } = this.scope.definition(this.name) ?? this.definition;
+    return fields.filter((field) => field.dropped !== true).map((field) => field.name);
   }
 
   // Keys.

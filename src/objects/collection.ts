@@ -2,11 +2,10 @@
  * Typed objects in a collection: single records go straight to `PointAccess`, questions to the
  * query engine. A write outside a transaction commits by itself.
  */
-import { failure } from '../errors.ts';
 import type { RecordInput } from '../model/record.ts';
 import { Access } from './access.ts';
 import type { Condition, OperandFor, Operator } from './conditions.ts';
-import { declare, type CollectionSettings, type Declaration } from './declaration.ts';
+import { declare, type CollectionSettings } from './declaration.ts';
 import { EVERYTHING, Query } from './query.ts';
 import type { ObjectScope } from './scope.ts';
 import type { OperandOf, PathOf } from './types.ts';
@@ -32,13 +31,13 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
     return new Collection(new Access(declare(name, settings), scope));
   }
 
-  /** The declaration of a handle, for another scope. */
-  static declarationOf(collection: Collection<never, never, never, never>): Declaration {
-    return collection.#access.declared;
+  /** The handle of the same collection in another scope. */
+  static again(scope: ObjectScope, handle: Collection): Collection {
+    return new Collection(new Access(handle.#access.declared, scope));
   }
 
   /** What sessions work on. */
-  static accessOf(collection: Collection<never, never, never, never>): Access {
+  static accessOf(collection: Collection): Access {
     return collection.#access;
   }
 
@@ -169,10 +168,4 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
   [Symbol.iterator](): IterableIterator<R> {
     return this.all()[Symbol.iterator]();
   }
-}
-
-/** Refuses what is no handle of a collection. */
-export function requireCollection(value: unknown): asserts value is Collection {
-  if (value instanceof Collection) return;
-  throw failure('usage.argument', 'a collection is named with its settings, or given as a handle');
 }

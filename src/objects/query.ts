@@ -3,14 +3,22 @@
  * a method that answers rows. One equality on an indexed field goes straight to the index.
  */
 import { failure } from '../errors.ts';
-import type { RecordFields } from '../model/record.ts';
-import type { Value } from '../model/value.ts';
-import { compareValues } from '../model/value.ts';
-import { and, evaluate, not, or, type Expression } from '../query/expression.ts';
+import type { Batch } from '../model/batch.ts';
+import type { SourceView } from '../model/source.ts';
+import { setField, type Value } from '../model/value.ts';
+import type { AggregateFunction, Plan } from '../query/algebra.ts';
+import { nextBatch, operatorOf, synchronous } from '../query/execute.ts';
+import { planText } from '../query/explain.ts';
+import { and, column, eachColumn, not, or, type Expression } from '../query/expression.ts';
+import { rowsOf } from '../query/kernels.ts';
+import type { Operator as PlanOperator } from '../query/operator.ts';
+import { rewritten } from '../query/rewrite.ts';
+import { rowPlanOf, type RowPlan } from '../query/row-plan.ts';
 import type { Access } from './access.ts';
 import {
   expressionOf,
   isPlainObject,
+  requireFieldName,
   type Condition,
   type OperandFor,
   type Operator,
@@ -30,6 +38,7 @@ export interface QuerySpec {
   readonly order: readonly OrderKey[];
   readonly limit: number | undefined;
   readonly offset: number;
+  readonly distinct: boolean;
 }
 
 export const EVERYTHING: QuerySpec = Object.freeze({
@@ -38,7 +47,23 @@ export const EVERYTHING: QuerySpec = Object.freeze({
   order: [],
   limit: undefined,
   offset: 0,
+  distinct: false,
 });
+
+/** How a query is answered. */
+export interface Explanation {
+  /** The plan after all rewrites, as data. */
+  readonly plan: Plan;
+  /** Whether records are looked up one by one, or read in batches. */
+  readonly execution: 'row plan' | 'vectors';
+  /** The plan as text, one node a line. */
+  readonly text: string;
+}
+
+/** Fields of a record that hold numbers. */
+type NumberField<R> = {
+  [N in keyof R & string]: NonNullable<R[N]> extends number ? N : never;
+}[keyof R & string];
 
 /** A query; made by `where` or `all` of a collection. `T` is what its rows are. */
 export class Query<R, T> implements Iterable<T> {
@@ -106,6 +131,43 @@ export class Query<R, T> implements Iterable<T> {
     return this.#joined(not(expressionOf(this.#access.definition, condition)), and);
   }
 
+  /** Narrows rows to some of their fields. */
+  select<N extends keyof R & string>(...fields: readonly N[]): Query<R, Pick<R, N>> {
+    if (fields.length === 0) throw failure('usage.argument', 'select: names no field');
+    for (const field of fields) requireFieldName(this.#access.definition, field);
+    const select = [...new Set<string>(fields)];
+    return new Query<R, Pick<R, N>>(this.#access, { ...this.#whole(), select });
+  }
+
+  /** Orders rows by a field, after the fields ordered by before; nulls come first. */
+  orderBy(
+    field: keyof R & string,
+    direction: 'ascending' | 'descending' = 'ascending',
+  ): Query<R, T> {
+    requireFieldName(this.#access.definition, field);
+    if (direction !== 'ascending' && direction !== 'descending')
+      throw failure('usage.argument', `orderBy: ${String(direction)} is no direction`);
+    const { order } = this.#whole();
+    return this.#with({ order: [...order, { field, descending: direction === 'descending' }] });
+  }
+
+  /** Keeps the first rows only. */
+  limit(count: number): Query<R, T> {
+    return this.#with({ limit: wholeNumber('limit', count) });
+  }
+
+  /** Leaves the first rows out. */
+  offset(count: number): Query<R, T> {
+    return this.#with({ offset: wholeNumber('offset', count) });
+  }
+
+  /** Keeps rows that differ in what is selected. */
+  distinct(): Query<R, T> {
+    return this.#with({ distinct: true });
+  }
+
+  // Answers.
+
   /** Returns all rows. */
   toArray(): T[] {
     const access = this.#access;
@@ -114,28 +176,254 @@ export class Query<R, T> implements Iterable<T> {
       const lookup = access.byField.get(this.#field)!;
       return lookup.index.getAll(this.#operand, access.scope.view) as T[];
     }
-    return this.#crude() as T[];
+    const { plan, names, make } = this.#prepared();
+    const { view } = access.scope;
+    const rows: T[] = [];
+    const rowPlan = this.#rowPlan(plan);
+    if (rowPlan !== undefined) rowPlan(view, (row) => rows.push(make(row, view) as T));
+    else
+      eachRow(this.#operator(plan, view), names.length, (row) => rows.push(make(row, view) as T));
+    return rows;
   }
 
-  #crude(): RecordFields[] {
-    const { scope, points, name } = this.#access;
-    const { condition, order } = this.#whole();
-    const found: RecordFields[] = [];
-    const cursor = scope.source.scan({ collection: name, fields: [], ids: true, view: scope.view });
-    for (let batch = cursor.next(); batch !== undefined; batch = cursor.next()) {
-      for (let row = 0; row < batch.count; row++) {
-        const record = points.get(batch.ids[row]!, scope.view)!;
-        if (condition === undefined || evaluate(condition, (n) => record[n] ?? null) === true)
-          found.push(record);
+  /** Returns the first row, `undefined` if there is none. */
+  first(): T | undefined {
+    const { limit } = this.#spec;
+    return limit === 0 ? undefined : this.limit(1).toArray()[0];
+  }
+
+  /** Returns the number of rows. */
+  count(): number {
+    const access = this.#access;
+    if (!access.isThere()) return 0;
+    return this.#aggregate('count') as number;
+  }
+
+  /** Returns the sum of a field over the rows that have it, `undefined` if none has. */
+  sum(field: NumberField<R>): number | undefined {
+    return (this.#aggregate('sum', field) ?? undefined) as number | undefined;
+  }
+
+  /** Returns the average of a field over the rows that have it, `undefined` if none has. */
+  avg(field: NumberField<R>): number | undefined {
+    return (this.#aggregate('avg', field) ?? undefined) as number | undefined;
+  }
+
+  /** Returns the least value of a field, `undefined` if no row has one. */
+  min<N extends keyof R & string>(field: N): NonNullable<R[N]> | undefined {
+    return (this.#aggregate('min', field) ?? undefined) as NonNullable<R[N]> | undefined;
+  }
+
+  /** Returns the greatest value of a field, `undefined` if no row has one. */
+  max<N extends keyof R & string>(field: N): NonNullable<R[N]> | undefined {
+    return (this.#aggregate('max', field) ?? undefined) as NonNullable<R[N]> | undefined;
+  }
+
+  /** Iterates the rows as of the moment of the call, reading them as they are asked for. */
+  [Symbol.iterator](): IterableIterator<T> {
+    const access = this.#access;
+    if (!access.isThere()) return ([] as T[])[Symbol.iterator]();
+    const { plan, names, make } = this.#prepared();
+    const view = access.scope.hold();
+    try {
+      return new Rows<T>(access, view, this.#operator(plan, view), names.length, make);
+    } catch (cause) {
+      access.scope.release(view);
+      throw cause;
+    }
+  }
+
+  /**
+   * Shows how the query is answered.
+   *
+   * @example
+   * console.log(customers.where({ region: 3 }).explain().text);
+   */
+  explain(): Explanation {
+    const { plan } = this.#prepared();
+    const execution = this.#rowPlan(plan) === undefined ? 'vectors' : 'row plan';
+    return { plan, execution, text: planText(plan, this.#access.tables) };
+  }
+
+  // From what is asked to a plan.
+
+  #rowPlan(plan: Plan): RowPlan | undefined {
+    const { scope, tables } = this.#access;
+    return rowPlanOf(plan, tables, (name) => scope.collection(name));
+  }
+
+  #operator(plan: Plan, view: number): PlanOperator {
+    const { scope } = this.#access;
+    return operatorOf(plan, synchronous(scope.source, view, scope.work));
+  }
+
+  #prepared(): Prepared {
+    const access = this.#access;
+    const spec = this.#whole();
+    const wholeOpen = spec.select === undefined && access.isOpenHere;
+    const names = spec.select ?? (wholeOpen ? access.keyFields : access.fieldNames());
+    const plan = rewritten(this.#plan(spec, names), access.tables);
+    const make = wholeOpen
+      ? (row: readonly Value[], view: SourceView) => access.points.getByKey(row, view)
+      : maker(names);
+    return { plan, names, make };
+  }
+
+  #plan(spec: QuerySpec, names: readonly string[]): Plan {
+    const access = this.#access;
+    const fields = access.isOpenHere ? [...namesIn(spec, names)] : access.fieldNames();
+    let plan: Plan = { node: 'scan', collection: access.name, columns: fields };
+    if (spec.condition !== undefined)
+      plan = { node: 'filter', input: plan, condition: spec.condition };
+    if (spec.distinct) plan = { node: 'distinct', input: projected(plan, names) };
+    const keys = spec.order.map(({ field, descending }) => ({ column: field, descending }));
+    if (spec.distinct) requireOrderOf(spec.order, names);
+    if (keys.length > 0) plan = { node: 'sort', input: plan, keys };
+    if (!spec.distinct) plan = projected(plan, names);
+    const { limit, offset } = spec;
+    if (limit === undefined && offset === 0) return plan;
+    return { node: 'limit', input: plan, offset, ...(limit !== undefined && { count: limit }) };
+  }
+
+  #aggregate(name: AggregateFunction, field?: string): Value {
+    const access = this.#access;
+    if (field !== undefined) requireFieldName(access.definition, field);
+    if (!access.isThere()) return null;
+    const spec = this.#whole();
+    const isBounded = spec.limit !== undefined || spec.offset !== 0;
+    if (field === undefined && spec.condition === undefined && !isBounded && !spec.distinct)
+      return access.points.count(access.scope.view);
+    const select = spec.select ?? (spec.distinct ? access.fieldNames() : []);
+    const names = new Set([...select, ...(field === undefined ? [] : [field])]);
+    const inner = this.#plan({ ...spec, order: isBounded ? spec.order : [] }, [...names]);
+    const aggregate = { name, function: name, ...(field !== undefined && { column: field }) };
+    const plan: Plan = { node: 'aggregate', input: inner, groups: [], aggregates: [aggregate] };
+    let result: Value = null;
+    eachRow(this.#operator(rewritten(plan, access.tables), access.scope.view), 1, (row) => {
+      result = row[0]!;
+    });
+    return result;
+  }
+}
+
+interface Prepared {
+  readonly plan: Plan;
+  readonly names: readonly string[];
+  readonly make: (row: readonly Value[], view: SourceView) => unknown;
+}
+
+function projected(input: Plan, names: readonly string[]): Plan {
+  const columns = names.map((name) => ({ name, expression: column(name) }));
+  return { node: 'project', input, columns };
+}
+
+/** The fields that a query of an open collection reads. */
+function namesIn(spec: QuerySpec, names: readonly string[]): Set<string> {
+  const all = new Set(names);
+  for (const { field } of spec.order) all.add(field);
+  if (spec.condition !== undefined) eachColumn(spec.condition, (name) => all.add(name));
+  return all;
+}
+
+function requireOrderOf(order: readonly OrderKey[], names: readonly string[]): void {
+  for (const { field } of order) {
+    if (names.includes(field)) continue;
+    throw failure('usage.argument', `distinct rows cannot be ordered by ${field}`, {
+      hint: 'Select the field, too.',
+    });
+  }
+}
+
+function wholeNumber(what: string, value: number): number {
+  if (Number.isSafeInteger(value) && value >= 0) return value;
+  throw failure('usage.argument', `${what}: ${String(value)} is not a whole number of rows`);
+}
+
+/** Makes objects of one shape. */
+function maker(names: readonly string[]): (row: readonly Value[]) => Record<string, Value> {
+  return (row) => {
+    const record: Record<string, Value> = {};
+    for (let i = 0; i < names.length; i++) setField(record, names[i]!, row[i]!);
+    return record;
+  };
+}
+
+/** Calls with each row of operators, and closes them. */
+function eachRow(
+  operator: PlanOperator,
+  columns: number,
+  visit: (row: readonly Value[]) => void,
+): void {
+  const row = new Array<Value>(columns).fill(null);
+  try {
+    for (;;) {
+      const batch = nextBatch(operator);
+      if (batch === undefined) return;
+      const rows = rowsOf(batch);
+      for (let i = 0; i < batch.rowCount; i++) {
+        for (let c = 0; c < columns; c++) row[c] = batch.columns[c]!.get(rows[i]!);
+        visit(row);
       }
     }
-    for (const { field, descending } of [...order].reverse())
-      found.sort((a, b) => compareValues(a[field]!, b[field]!) * (descending ? -1 : 1));
-    return found;
+  } finally {
+    operator.close();
+  }
+}
+
+/** The rows of operators over a view that is held until the end. */
+class Rows<T> implements IterableIterator<T> {
+  readonly #access: Access;
+  readonly #view: number;
+  readonly #operator: PlanOperator;
+  readonly #make: Prepared['make'];
+  readonly #row: Value[];
+  #batch: Batch | undefined;
+  #next = 0;
+  #isOpen = true;
+
+  constructor(
+    access: Access,
+    view: number,
+    operator: PlanOperator,
+    columns: number,
+    make: Prepared['make'],
+  ) {
+    this.#access = access;
+    this.#view = view;
+    this.#operator = operator;
+    this.#make = make;
+    this.#row = new Array<Value>(columns).fill(null);
   }
 
-  [Symbol.iterator](): IterableIterator<T> {
-    return this.toArray()[Symbol.iterator]();
+  [Symbol.iterator](): this {
+    return this;
+  }
+
+  next(): IteratorResult<T> {
+    if (!this.#isOpen) return { done: true, value: undefined };
+    try {
+      this.#access.scope.check();
+      while (this.#batch === undefined || this.#next >= this.#batch.rowCount) {
+        this.#batch = nextBatch(this.#operator);
+        this.#next = 0;
+        if (this.#batch === undefined) return this.return();
+      }
+      const row = rowsOf(this.#batch)[this.#next++]!;
+      for (let c = 0; c < this.#row.length; c++) this.#row[c] = this.#batch.columns[c]!.get(row);
+      return { done: false, value: this.#make(this.#row, this.#view) as T };
+    } catch (cause) {
+      this.return();
+      throw cause;
+    }
+  }
+
+  return(): IteratorResult<T> {
+    if (this.#isOpen) {
+      this.#isOpen = false;
+      this.#operator.close();
+      this.#access.scope.release(this.#view);
+    }
+    return { done: true, value: undefined };
   }
 }
 
@@ -153,5 +441,3 @@ function equalityIn(
   const lookup = access.byField.get(field);
   return lookup !== undefined && typeof condition[field] === lookup.operandType ? field : undefined;
 }
-
-void failure;

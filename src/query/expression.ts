@@ -27,6 +27,8 @@ export type Expression =
   | { readonly kind: 'and' | 'or'; readonly terms: readonly Expression[] }
   | { readonly kind: 'not'; readonly term: Expression }
   | { readonly kind: 'isNull'; readonly term: Expression }
+  /** Whether the term is true: neither false nor unknown. */
+  | { readonly kind: 'isTrue'; readonly term: Expression }
   /** Whether the term equals one of the values; null among them makes a miss unknown. */
   | { readonly kind: 'in'; readonly term: Expression; readonly values: readonly Value[] }
   /** Whether the term is a text that begins with another; null for what is no text. */
@@ -65,6 +67,10 @@ export function isNull(term: Expression): Expression {
   return Object.freeze({ kind: 'isNull', term });
 }
 
+export function isTrue(term: Expression): Expression {
+  return Object.freeze({ kind: 'isTrue', term });
+}
+
 export function within(term: Expression, values: readonly Value[]): Expression {
   return Object.freeze({ kind: 'in', term, values: Object.freeze([...values]) });
 }
@@ -93,6 +99,8 @@ export function evaluate(expression: Expression, valueOf: (name: string) => Valu
       return negated(evaluate(expression.term, valueOf));
     case 'isNull':
       return evaluate(expression.term, valueOf) === null;
+    case 'isTrue':
+      return evaluate(expression.term, valueOf) === true;
     case 'in':
       return isAmong(evaluate(expression.term, valueOf), expression.values);
     case 'prefix':
@@ -190,6 +198,7 @@ export function eachColumn(expression: Expression, visit: (name: string) => void
       return expression.terms.forEach((term) => eachColumn(term, visit));
     case 'not':
     case 'isNull':
+    case 'isTrue':
     case 'in':
     case 'prefix':
       return eachColumn(expression.term, visit);
