@@ -17,12 +17,30 @@ const LINES_KEPT = 200;
 const onNode = (version) =>
   `npm exec --yes --package=node@${version} -- node node_modules/vitest/vitest.mjs run`;
 
+/** A script in TypeScript. */
+const script = (path) => `node --import ts-blank-space/register ${path}`;
+
 /** Each long job: its name and its command. Add a line here for each new one. */
 const JOBS = [
   ['tests-node-20', onNode(20)],
   ['tests-node-22', onNode(22)],
   ['tests-node-24', onNode(24)],
   ['simulation', 'npm run sim -- --seed 1 --crashes 50000'],
+  ['kills', script('test/processes/run-kills.ts 2000')],
+  ['flips', script('test/storage/run-flips.ts')],
+  [
+    'pages',
+    'npm run property -- "Storage keeps pages through power loss, kills and damage" --cases 200',
+  ],
+  [
+    'fuzz-header',
+    'npm run property -- "readHeader takes any header whose checksum fits" --cases 50',
+  ],
+  ['fuzz-log', 'npm run property -- "recovery takes any log whose checksums fit" --cases 50'],
+  [
+    'fuzz-nodes',
+    'npm run property -- "Radix takes any nodes of map and bitmap whose checksums fit" --cases 50',
+  ],
 ];
 
 function commitOf() {
