@@ -137,14 +137,20 @@ export class FaultFileSystem implements FileSystem {
     return this.#nodeOf(path).pendingCount;
   }
 
+  /** Whether a power loss may take anything back. */
+  get hasUnsynced(): boolean {
+    if (this.#nameChanges.length > 0) return true;
+    return [...this.#names.values()].some((node) => node.pendingCount > 0);
+  }
+
   /** A copy of what the process sees of a file. */
   image(path: string): Uint8Array {
-    return this.#nodeOf(path).live.copy().bytes;
+    return this.#nodeOf(path).live.bytes;
   }
 
   /** Puts a file there at rest, name and contents durable: for damage and for old files. */
   setImage(path: string, bytes: Uint8Array): void {
-    const node = new FaultNode(new Image(bytes.slice()));
+    const node = new FaultNode(new Image(bytes));
     this.#names.set(path, node);
     this.#durableNames.set(path, node);
   }
@@ -469,7 +475,7 @@ class FaultFile implements File {
     const live = this.#node.live;
     const there = Math.max(0, Math.min(length, live.length - position));
     const count = this.#disk.beginRead(this.#path, there);
-    target.set(live.bytes.subarray(position, position + count), targetOffset);
+    live.read(target, targetOffset, count, position);
     return count;
   }
 

@@ -25,6 +25,7 @@ import type { Random } from '../../src/base/random.ts';
 
 export const SECTOR_BYTES = 512;
 export const BLOCK_BYTES = 4096;
+const CHUNK_BYTES = 16 * 1024;
 
 interface Write {
   readonly kind: 'write';
@@ -61,38 +62,77 @@ interface Survival {
   readonly garbled: Set<number>;
 }
 
-/** Growable bytes; those beyond `length` are always zero. */
+/**
+ * Growable bytes; those beyond `length` are always zero. Copies share chunks until one of them
+ * writes there, since a simulated power loss copies whole disks.
+ */
 export class Image {
-  bytes: Uint8Array;
+  readonly #chunks: (Uint8Array | undefined)[] = [];
+  /** Whether the chunk is this image's alone. */
+  #owned: boolean[] = [];
   length: number;
 
   constructor(bytes: Uint8Array = new Uint8Array(0)) {
-    this.bytes = bytes;
-    this.length = bytes.length;
+    this.length = 0;
+    this.write(bytes, 0);
   }
 
   copy(): Image {
-    return new Image(this.bytes.slice(0, this.length));
+    const copy = new Image();
+    for (const [i, chunk] of this.#chunks.entries()) copy.#chunks[i] = chunk;
+    copy.length = this.length;
+    this.#owned = [];
+    return copy;
+  }
+
+  /** Everything, in one piece. */
+  get bytes(): Uint8Array {
+    const bytes = new Uint8Array(this.length);
+    this.read(bytes, 0, this.length, 0);
+    return bytes;
+  }
+
+  read(target: Uint8Array, targetOffset: number, length: number, position: number): void {
+    for (let done = 0; done < length;) {
+      const start = (position + done) % CHUNK_BYTES;
+      const n = Math.min(length - done, CHUNK_BYTES - start);
+      const chunk = this.#chunks[Math.floor((position + done) / CHUNK_BYTES)];
+      const to = targetOffset + done;
+      if (chunk === undefined) target.fill(0, to, to + n);
+      else target.set(chunk.subarray(start, start + n), to);
+      done += n;
+    }
   }
 
   write(source: Uint8Array, position: number): void {
-    const end = position + source.length;
-    this.#reserve(end);
-    this.bytes.set(source, position);
-    if (end > this.length) this.length = end;
+    for (let done = 0; done < source.length;) {
+      const start = (position + done) % CHUNK_BYTES;
+      const n = Math.min(source.length - done, CHUNK_BYTES - start);
+      const chunk = this.#own(Math.floor((position + done) / CHUNK_BYTES));
+      chunk.set(source.subarray(done, done + n), start);
+      done += n;
+    }
+    this.length = Math.max(this.length, position + source.length);
   }
 
   setLength(length: number): void {
-    if (length < this.length) this.bytes.fill(0, length, this.length);
-    this.#reserve(length);
+    if (length < this.length) {
+      const kept = Math.ceil(length / CHUNK_BYTES);
+      this.#chunks.length = Math.min(this.#chunks.length, kept);
+      this.#owned.length = Math.min(this.#owned.length, kept);
+      const isCut = length % CHUNK_BYTES > 0 && this.#chunks[kept - 1] !== undefined;
+      if (isCut) this.#own(kept - 1).fill(0, length % CHUNK_BYTES);
+    }
     this.length = length;
   }
 
-  #reserve(length: number): void {
-    if (length <= this.bytes.length) return;
-    const grown = new Uint8Array(Math.max(length, 2 * this.bytes.length, BLOCK_BYTES));
-    grown.set(this.bytes.subarray(0, this.length));
-    this.bytes = grown;
+  #own(ordinal: number): Uint8Array {
+    let chunk = this.#chunks[ordinal];
+    if (chunk !== undefined && this.#owned[ordinal] === true) return chunk;
+    chunk = chunk === undefined ? new Uint8Array(CHUNK_BYTES) : chunk.slice();
+    this.#chunks[ordinal] = chunk;
+    this.#owned[ordinal] = true;
+    return chunk;
   }
 }
 

@@ -158,6 +158,26 @@ export class Model {
    * in a checkpoint.
    */
   recover(system: SystemReads): string | undefined {
+    const match = this.#match(system);
+    if (typeof match === 'string') return match;
+    const { state, kept } = match;
+    this.takenBackCount += Math.max(0, this.#commits.length - kept);
+    this.#durable = state;
+    this.head = copyOf(state);
+    this.#commits = [];
+    this.#inDoubt = undefined;
+    this.#open = undefined;
+    return undefined;
+  }
+
+  /** As `recover`, but the crash did not happen: only answers what is wrong. */
+  allows(system: SystemReads): string | undefined {
+    const match = this.#match(system);
+    return typeof match === 'string' ? match : undefined;
+  }
+
+  /** The state that a system shows and after how many commits it is; a sentence if none has it. */
+  #match(system: SystemReads): { state: State; kept: number } | string {
     const found = readState(system);
     if (typeof found === 'string') return found;
     const commits = this.#inDoubt ? [...this.#commits, this.#inDoubt] : this.#commits;
@@ -172,13 +192,7 @@ export class Model {
     if (!matched)
       return `recovered state is none of ${commits.length + 1} allowed ones; from the oldest, the \
 durable one: ${oldest}; from the newest: ${difference(state, found)}`;
-    this.takenBackCount += Math.max(0, this.#commits.length - kept);
-    this.#durable = state;
-    this.head = copyOf(state);
-    this.#commits = [];
-    this.#inDoubt = undefined;
-    this.#open = undefined;
-    return undefined;
+    return { state, kept };
   }
 }
 

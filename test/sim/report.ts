@@ -20,10 +20,15 @@ const MEANINGS: Readonly<Record<Hit, string>> = {
 
 export class Report {
   seeds = 0;
+  /** Power losses, each with another outcome; several may be of one moment. */
   crashes = 0;
+  /** Moments at which power was lost. */
+  moments = 0;
   kills = 0;
   cleanCloses = 0;
   failuresInjected = 0;
+  /** Reads and transactions that the memory budget or the log refused. */
+  limitsMet = 0;
   commits = 0;
   commitsTakenBack = 0;
   backups = 0;
@@ -47,7 +52,7 @@ export class Report {
   toString(): string {
     const lines = [
       `seeds             ${this.seeds}`,
-      `crashes           ${this.crashes}`,
+      `crashes           ${this.crashes} (outcomes of ${this.moments} moments)`,
       ...HITS.map((hit) => {
         const share = this.shareOf(hit);
         const verdict = share >= MINIMA[hit] ? '' : '  TOO FEW';
@@ -59,6 +64,7 @@ export class Report {
       `kills             ${this.kills}`,
       `clean closes      ${this.cleanCloses}`,
       `injected failures ${this.failuresInjected}`,
+      `limits met        ${this.limitsMet}`,
       `commits           ${this.commits} (taken back by crashes, as their level allows: ` +
         `${this.commitsTakenBack})`,
       `backups compared  ${this.backups}`,

@@ -20,7 +20,9 @@ import { Mismatch, Workload } from './workload.ts';
 export const DATABASE_PATH = '/sim/database';
 /** Crashes, kills and closes in the life of one seed. */
 const CYCLES = 25;
-const ACTIONS_MAX = 120;
+const ACTIONS_MAX = 40;
+/** Outcomes of one power loss that are tried beside the one that life goes on with. */
+const OUTCOMES_MORE = 3;
 const OPEN_TRIES_MAX = 50;
 /** Every so many seeds runs with the expensive checks of `verify`. */
 const VERIFIED_EVERY = 5;
@@ -171,7 +173,7 @@ class Life {
 
   /** Works until power is lost, at the place aimed at, or for a while. */
   #work(aim: Aim): void {
-    const warmUp = this.#random.below(12);
+    const warmUp = this.#random.below(8);
     for (let i = 0; i < warmUp; i++) this.#act();
     this.#aim(aim);
     for (let i = 0; i < ACTIONS_MAX && !this.#disk.crashed; i++) this.#act();
@@ -218,11 +220,20 @@ class Life {
     this.#tolerate(() => this.#workload.act());
   }
 
-  /** Lets a full disk pass, if it was planned: the transaction is rolled back, no more. */
+  /**
+   * Lets a full budget pass, and a full disk if it was planned: the transaction is rolled back, no
+   * more.
+   */
   #tolerate(action: () => void): void {
     try {
       action();
     } catch (error) {
+      if (isFailure(error) && error.code === 'limit.memory') {
+        this.#trace('budget full');
+        this.#report.limitsMet++;
+        this.#workload.rollbackIfOpen();
+        return;
+      }
       if (!(this.#failuresPlanned && isFailure(error) && error.code === 'storage.full'))
         throw error;
       this.#trace('disk full');
@@ -281,8 +292,36 @@ class Life {
       this.#abandon(() => this.#disk.kill());
       return;
     }
+    this.#report.moments++;
     this.#report.crash(hits);
-    this.#abandon(() => this.#disk.crash());
+    this.#abandon(() => {
+      for (let i = 0; i < OUTCOMES_MORE && this.#disk.hasUnsynced; i++) {
+        this.#report.crash(hits);
+        this.#tryOutcome(this.#disk.crash(this.#random.seed()));
+      }
+      return this.#disk.crash();
+    });
+  }
+
+  /** Opens what another outcome of the same power loss leaves; life does not go on from there. */
+  #tryOutcome(disk: FaultFileSystem): void {
+    this.#trace('another outcome');
+    if (this.#random.chance(0.3)) {
+      disk.crashAfter(1 + this.#random.below(this.#random.pick([4, 16, 64])));
+      try {
+        this.#factory.open(disk, DATABASE_PATH, this.#options).abandon?.();
+      } catch (error) {
+        if (!(error instanceof CrashSignal)) throw error;
+        this.#report.moments++;
+        this.#report.crash(['recovery']);
+      }
+      disk = disk.crash(this.#random.seed());
+    }
+    const system = this.#factory.open(disk, DATABASE_PATH, this.#options);
+    const fault = this.#model.allows(system) ?? system.check()[0];
+    if (fault !== undefined) throw new Mismatch(fault);
+    disk.cutPower();
+    system.abandon?.();
   }
 
   /** Forgets the process and goes on with the disk it left. */
@@ -323,7 +362,7 @@ function randomOptions(random: Random, plant: Plant | undefined): SystemOptions 
   const pageBytes = random.pick([4096, 4096, 8192, 16384]);
   return {
     pageBytes,
-    memoryBytes: random.pick([2, 2, 3, 4]) * 2 ** 20,
+    memoryBytes: random.pick([2, 2, 3, 4, 6]) * 2 ** 20,
     tree: random.pick(['b+tree', 'b-tree']),
     order: pageBytes === 4096 ? random.pick([0, 0, 4, 9, 32]) : random.pick([0, 32]),
     delayMs: random.pick([1e9, 1e9, 0]),

@@ -167,6 +167,7 @@ export class Workload {
       work();
     } catch (error) {
       if (!isLimit(error)) throw error;
+      this.#context.report.limitsMet++;
       this.rollbackIfOpen();
       return;
     }
@@ -181,6 +182,7 @@ export class Workload {
       this.#system.commit();
     } catch (error) {
       if (!isLimit(error)) throw error;
+      this.#context.report.limitsMet++;
       this.#model.rollback();
       return;
     }
@@ -351,7 +353,12 @@ export class Workload {
       this.#backup = { target, state: copyOf(this.#model.head) };
     }
     this.#context.trace(`backup step to ${this.#backup.target}`);
-    if (!this.#system.backupStep(this.#backup.target)) return;
+    try {
+      if (!this.#system.backupStep(this.#backup.target)) return;
+    } catch (error) {
+      this.#backup = undefined;
+      throw error;
+    }
     const { target, state } = this.#backup;
     this.#backup = undefined;
     const copy = this.#context.factory.open(this.#disk, target, this.#context.options);
