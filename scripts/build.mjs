@@ -8,6 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { buildCli } from './build-cli.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
@@ -28,4 +29,5 @@ const head =
   "const core = createRequire(import.meta.url)('./index.cjs');\n";
 writeFileSync(`${root}dist/index.js`, `${head}${lines.join('\n')}\n`);
 writeFileSync(`${root}dist/index.d.ts`, `export * from './index.cjs';\n`);
+await buildCli(root);
 console.log(`dist/: ${names.length} names, ES modules and CommonJS`);

@@ -1,0 +1,45 @@
+/**
+ * Opening files for commands: a path that does not exist is an error, not a new database. Line 9
+ * of the strata.
+ */
+import * as fs from 'node:fs';
+import { Database } from '../database.ts';
+import { DatabaseError, failure } from '../errors.ts';
+import type { OpenOptions } from '../options.ts';
+
+export function requireFile(path: string): void {
+  if (fs.existsSync(path)) return;
+  throw failure('storage.not_found', `there is no file ${path}`, { detail: { path } });
+}
+
+/** Runs a command on a database that it may write. */
+export function withWriter<T>(path: string, run: (database: Database) => T): T {
+  requireFile(path);
+  return closing(new Database(path, {}), run);
+}
+
+/** Runs a command on a database that it reads, beside a writer if there is one. */
+export function withReader<T>(
+  path: string,
+  run: (database: Database) => T,
+  options: OpenOptions = {},
+): T {
+  requireFile(path);
+  let database: Database;
+  try {
+    database = new Database(path, { ...options, readOnly: true });
+  } catch (cause) {
+    const isUnclosed = cause instanceof DatabaseError && cause.code === 'storage.recovery_needed';
+    if (!isUnclosed) throw cause;
+    database = new Database(path, options); // recovers what its last writer left
+  }
+  return closing(database, run);
+}
+
+function closing<T>(database: Database, run: (database: Database) => T): T {
+  try {
+    return run(database);
+  } finally {
+    database.close();
+  }
+}
