@@ -5,6 +5,7 @@
  *   --system NAME  which system of test/sim/systems.ts (default: the first)
  *   --plant NAME   a fault that the system plants in itself, to see it found
  *   --trace        prints every step
+ *   --on           goes on after a failure and lists them all
  *
  * Exit code: 0 nothing found, 1 something found, 2 the run was too narrow to say.
  */
@@ -23,6 +24,7 @@ const { values } = parseArgs({
     system: { type: 'string' },
     plant: { type: 'string' },
     trace: { type: 'boolean', default: false },
+    on: { type: 'boolean', default: false },
   },
 });
 
@@ -41,14 +43,22 @@ const untilMs = started + Number(values.minutes ?? (values.crashes ? Infinity : 
 const crashesMax = Number(values.crashes ?? Infinity);
 const trace = values.trace ? (text: string): void => console.log(text) : undefined;
 
-try {
-  let seed = Number(values.seed);
-  do live({ factory, seed: seed++, plant, report, ...(trace && { trace }) });
-  while (Date.now() < untilMs && report.crashes < crashesMax);
-} catch (error) {
-  console.error(error instanceof SimulationFailure ? error.message : error);
-  if (values.trace) console.error(error);
-  process.exitCode = 1;
+/** Lives the life of one seed; answers whether nothing was found. */
+function livesWell(seed: number): boolean {
+  try {
+    live({ factory: factory!, seed, plant, report, ...(trace && { trace }) });
+    return true;
+  } catch (error) {
+    console.error(error instanceof SimulationFailure ? error.message : error);
+    if (values.trace) console.error(error);
+    process.exitCode = 1;
+    return false;
+  }
+}
+
+let seed = Number(values.seed);
+while (livesWell(seed++) || values.on) {
+  if (Date.now() >= untilMs || report.crashes >= crashesMax) break;
 }
 console.log(`system            ${factory.name}, seeds from ${values.seed}`);
 console.log(report.toString());

@@ -159,9 +159,13 @@ export class Overlay {
     this.#ledger.release('transaction', MOVES_BYTES);
   }
 
-  /** Charges for a saved image; the caller then pushes it to the newest layer. */
+  /** Charges for a saved image; the caller then pushes it to the newest layer, or cannot. */
   chargeSaved(): void {
     this.#ledger.charge('transaction', SAVED_BYTES);
+  }
+
+  unchargeSaved(): void {
+    this.#ledger.release('transaction', SAVED_BYTES);
   }
 
   /** Takes the newest layer off and forgets its charges; the caller restores or drops images. */

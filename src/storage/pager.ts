@@ -120,10 +120,15 @@ export class Pager extends PageCache implements Pages {
     const layer = o.layers.at(-1)!;
     assert(k < layer.count, 'a page of an older layer was there at the savepoint');
     o.chargeSaved();
-    if (o.slot[k] === 0 && o.buffer[k] !== 0 && this.#privateShareTaken()) this.placePrivate([k]);
     let copy = 0;
-    if (o.slot[k] === 0 && o.buffer[k] !== 0) {
-      copy = this.obtain();
+    try {
+      if (o.slot[k] === 0 && o.buffer[k] !== 0 && this.#privateShareTaken()) this.placePrivate([k]);
+      if (o.slot[k] === 0 && o.buffer[k] !== 0) copy = this.obtain();
+    } catch (cause) {
+      o.unchargeSaved();
+      throw cause;
+    }
+    if (copy !== 0) {
       this.slab.copy(o.buffer[k]!, copy);
       this.#savedBuffers++;
     }
