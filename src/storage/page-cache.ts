@@ -106,7 +106,7 @@ export class PageCache implements BufferHost {
   readonly #flatMax: number;
   #hand = 1;
   readonly #spare: BufferId[] = [];
-  #isWritingOut = false;
+  #isWriting = false;
   readonly #reserveBytes: number;
 
   constructor(parts: PagerParts) {
@@ -431,16 +431,16 @@ export class PageCache implements BufferHost {
       if (k === FREE || k >= NODE_NEW || pins[b] !== 0 || b === 0) continue;
       if (k === PRIVATE && !this.#isWrittenPrivate(b)) continue;
       if (used[b] !== 0) used[b] = 0;
-      else if (!this.#isWritten(b) && (this.#isWritingOut || full !== undefined)) continue;
+      else if (!this.#isWritten(b) && (this.#isWriting || full !== undefined)) continue;
       else {
         if (!this.#isWritten(b)) full = this.#tryWriteOut(b);
         if (full !== undefined && !this.#isWritten(b)) continue;
         this.#forget(b);
-        if (this.#isWritingOut || this.#spare.length === SPARE_BUFFERS) return b;
+        if (this.#isWriting || this.#spare.length === SPARE_BUFFERS) return b;
         this.#keepSpare(b);
       }
     }
-    const spare = this.#isWritingOut ? this.#spare.pop() : undefined;
+    const spare = this.#isWriting ? this.#spare.pop() : undefined;
     if (spare !== undefined) return spare;
     if (full !== undefined) throw full;
     throw failure('limit.memory', 'every buffer of the cache is pinned or private', {
@@ -514,12 +514,7 @@ export class PageCache implements BufferHost {
     }
     const waiting = buffers.filter((b) => !this.#isWritten(b));
     this.evictedDirty += waiting.length;
-    this.#isWritingOut = true;
-    try {
-      this.writeBuffers(waiting, (b, slot, checksum) => this.imageLocated(b, slot, checksum));
-    } finally {
-      this.#isWritingOut = false;
-    }
+    this.writeBuffers(waiting, (b, slot, checksum) => this.imageLocated(b, slot, checksum));
   }
 
   #versionHasSlot(buffer: BufferId): boolean {
@@ -535,6 +530,7 @@ export class PageCache implements BufferHost {
     place: (buffer: BufferId, slot: number, checksum: number) => void,
   ): void {
     for (const buffer of buffers) this.pin(buffer);
+    this.#isWriting = true;
     try {
       for (let done = 0; done < buffers.length; done += this.slots.taken) {
         const first = this.slots.takeRun(Math.min(buffers.length - done, this.file.runMax));
@@ -545,6 +541,7 @@ export class PageCache implements BufferHost {
         }
       }
     } finally {
+      this.#isWriting = false;
       for (const buffer of buffers) this.unpin(buffer);
     }
   }
