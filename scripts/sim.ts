@@ -1,6 +1,7 @@
 /**
- * The crash simulation: `npm run sim -- --seed N` lives the life of one seed; with `--minutes M`
- * or `--crashes C` it goes on with N + 1, N + 2, ... and prints the table of what the crashes hit.
+ * The crash simulation: `npm run sim -- --seed N` lives the life of one seed; with `--minutes M`,
+ * or `--crashes C` and `--seeds S` (until both are reached), it goes on with N + 1, N + 2, ... and
+ * prints the table of what the crashes hit.
  *
  *   --system NAME  which system of test/sim/systems.ts (default: the first)
  *   --plant NAME   a fault that the system plants in itself, to see it found
@@ -10,7 +11,6 @@
  * Exit code: 0 nothing found, 1 something found, 2 the run was too narrow to say.
  */
 import { parseArgs } from 'node:util';
-import { setVerifying } from '../src/base/assert.ts';
 import { Report } from '../test/sim/report.ts';
 import { live, SimulationFailure } from '../test/sim/simulation.ts';
 import { PLANTS } from '../test/sim/system.ts';
@@ -21,6 +21,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     minutes: { type: 'string' },
     crashes: { type: 'string' },
+    seeds: { type: 'string' },
     system: { type: 'string' },
     plant: { type: 'string' },
     trace: { type: 'boolean', default: false },
@@ -39,8 +40,10 @@ if (factory === undefined || (values.plant !== undefined && plant === undefined)
 setVerifying(true);
 const report = new Report();
 const started = Date.now();
-const untilMs = started + Number(values.minutes ?? (values.crashes ? Infinity : 0)) * 60_000;
-const crashesMax = Number(values.crashes ?? Infinity);
+const isCounted = values.crashes !== undefined || values.seeds !== undefined;
+const untilMs = started + Number(values.minutes ?? (isCounted ? Infinity : 0)) * 60_000;
+const crashesWanted = Number(values.crashes ?? (isCounted ? 0 : Infinity));
+const seedsWanted = Number(values.seeds ?? 0);
 const trace = values.trace ? (text: string): void => console.log(text) : undefined;
 
 /** Lives the life of one seed; answers whether nothing was found. */
@@ -58,7 +61,8 @@ function livesWell(seed: number): boolean {
 
 let seed = Number(values.seed);
 while (livesWell(seed++) || values.on) {
-  if (Date.now() >= untilMs || report.crashes >= crashesMax) break;
+  if (Date.now() >= untilMs) break;
+  if (report.crashes >= crashesWanted && report.seeds >= seedsWanted) break;
 }
 console.log(`system            ${factory.name}, seeds from ${values.seed}`);
 console.log(report.toString());

@@ -19,7 +19,8 @@ import { Mismatch, Workload } from './workload.ts';
 
 export const DATABASE_PATH = '/sim/database';
 /** Crashes, kills and closes in the life of one seed. */
-const CYCLES = 25;
+const CYCLES_MIN = 4;
+const CYCLES_MAX = 14;
 const ACTIONS_MAX = 40;
 /** Outcomes of one power loss that are tried beside the one that life goes on with. */
 const OUTCOMES_MORE = 3;
@@ -71,7 +72,7 @@ export function live(options: LifeOptions): void {
   const before = isVerifying();
   setVerifying(options.seed % VERIFIED_EVERY === 0);
   try {
-    for (let cycle = 0; cycle < CYCLES; cycle++) life.cycle();
+    while (life.cycleCount < life.cyclesMax) life.cycle();
   } catch (cause) {
     throw new SimulationFailure(options.seed, life.cycleCount, repeatCommand(options), cause);
   } finally {
@@ -94,6 +95,7 @@ class Life {
   /** Whether the last process ended without closing. */
   #isDirty = false;
   #failuresPlanned = false;
+  readonly cyclesMax: number;
   cycleCount = 0;
 
   constructor(options: LifeOptions) {
@@ -102,6 +104,7 @@ class Life {
     this.#report = options.report;
     this.#trace = options.trace ?? (() => undefined);
     this.#options = randomOptions(this.#random, options.plant);
+    this.cyclesMax = this.#random.between(CYCLES_MIN, CYCLES_MAX);
     this.#disk = new FaultFileSystem({ seed: this.#random.seed() });
     this.#workload = new Workload({
       random: this.#random,
