@@ -26,6 +26,7 @@ import {
 import type { Value } from './model/value.ts';
 import { Collection } from './objects/collection.ts';
 import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
+import { Session } from './objects/session.ts';
 import type { FieldsInput, KeyInput, PathOf, RecordOf } from './objects/types.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
 import { ACCOUNTS, type Account } from './base/ledger.ts';
@@ -225,6 +226,15 @@ export class Database {
   >(name: string, settings: CollectionSettings<F, K, U, D>): CollectionOf<F, K, U, D> {
     this.refuseIfUnusable();
     return Collection.declared(this.#scope, name, settings as CollectionSettings) as never;
+  }
+
+  /**
+   * Begins a unit of work: objects by identity, changed ones saved at its commit, within the memory
+   * budget.
+   */
+  session(): Session {
+    this.refuseIfUnusable();
+    return new Session(this.#scope);
   }
 
   // ---- transactions

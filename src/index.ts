@@ -47,6 +47,7 @@ export type { Condition, FieldCondition, FieldConditions, Operator } from './obj
 export type { CollectionSettings, IndexPart, IndexSetting } from './objects/declaration.ts';
 export { Query } from './objects/query.ts';
 export type { Explanation } from './objects/query.ts';
+export { Session } from './objects/session.ts';
 export type { FieldTypes, RecordInputOf, RecordOf, StandardSchema } from './objects/types.ts';
 export type { OpenOptions } from './options.ts';
 export { forgetRebuild, rebuild, rebuildAsync, undoRebuild } from './rebuild/index.ts';

@@ -11,7 +11,7 @@ import type { RecordFields, RecordInput } from '../model/record.ts';
 import { partName, type CollectionDefinition, type IndexDefinition } from '../model/schema.ts';
 import { TRANSACTION, type PointCollection, type PointIndex } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
-import { RememberedTables } from '../query/tables.ts';
+import { edgesBy, RememberedTables } from '../query/tables.ts';
 import { isPlainObject } from './conditions.ts';
 import type { Declaration } from './declaration.ts';
 import { applyDrift, driftOf } from './drift.ts';
@@ -68,6 +68,7 @@ export class Access {
       indexes: (name) => scope.indexes(name),
       statistics: (name) => scope.source.statistics({ collection: name, view: scope.view }),
       count: (name) => scope.collection(name).count(scope.view),
+      keyEdges: (name) => edgesBy(scope.source, scope.definition(name), scope.view),
     });
     this.#isPlain = declared.validator === undefined && declared.defaults.length === 0;
     if (!scope.isReadOnly) this.#bringUp();

@@ -18,6 +18,9 @@ import { prefixEnd } from './ranges.ts';
 /** Most ranges that points multiply to. */
 const RANGES_MAX = 1024;
 
+/** The name under which statistics have the collection's own order. */
+export const OWN_ORDER = '';
+
 /** What the planner knows of a collection. */
 export interface Tables {
   collection(name: string): CollectionDefinition | undefined;
@@ -144,7 +147,9 @@ function pathBy(
   }
   if (used.size === 0) return undefined;
   const isWhole = interval === undefined ? pointParts : pointParts + 1;
-  if (order.isPartial && isWhole < order.parts.length) return undefined;
+  // Records with a null have no entry in such an index.
+  const asksForNull = prefixes.some((prefix) => prefix.includes(null));
+  if (order.isPartial && (isWhole < order.parts.length || asksForNull)) return undefined;
   const descending = interval !== undefined && order.parts[pointParts]!.descending;
   const ranges = prefixes.map((prefix) => rangeOf(prefix, interval, descending));
   const residual = terms.filter((term) => !used.has(term));
@@ -284,7 +289,7 @@ function estimatedRows(
   interval: PartTerms | undefined,
 ): number {
   const statistics = tables.statistics(collection);
-  const index = statistics.indexes.find((each) => each.name === order.index);
+  const index = statistics.indexes.find((each) => each.name === (order.index ?? OWN_ORDER));
   const parts = prefixes[0]?.length ?? 0;
   const total = statistics.recordCount;
   const distinct =

@@ -8,10 +8,10 @@
  */
 import type { RecordId } from '../model/batch.ts';
 import type { RecordFields } from '../model/record.ts';
-import type { PointCollection, SourceView } from '../model/source.ts';
-import type { Value } from '../model/value.ts';
-import type { Tables } from './access-path.ts';
-import { keyOrders } from './access-path.ts';
+import type { CollectionDefinition, RecordKey } from '../model/schema.ts';
+import type { KeyRange, PointCollection, SourceView } from '../model/source.ts';
+import { KIND, kindOf, numberOf, type KindName, type Value } from '../model/value.ts';
+import { keyOrders, type Tables } from './access-path.ts';
 import type { Plan, ProjectedColumn, ScanNode } from './algebra.ts';
 import { evaluate, type Expression } from './expression.ts';
 
@@ -59,6 +59,8 @@ function pointsOf(scan: ScanNode, tables: Tables): readonly (readonly Value[])[]
     (each) => each.index === scan.access!.index,
   );
   if (order === undefined) return undefined;
+  if (order.index === undefined && !areKeys(ranges, tables.collection(scan.collection)!))
+    return undefined;
   const isPoint = ranges.every(
     ({ from, to, fromExclusive, toInclusive }) =>
       from !== undefined &&
@@ -68,6 +70,17 @@ function pointsOf(scan: ScanNode, tables: Tables): readonly (readonly Value[])[]
       from.length === order.parts.length,
   );
   return isPoint ? ranges.map((range) => range.from!) : undefined;
+}
+
+/** Whether values are of the kinds that the parts of a collection's own key have. */
+function areKeys(ranges: readonly KeyRange[], { key, fields }: CollectionDefinition): boolean {
+  if (key.kind !== 'fields') return true;
+  return ranges.every(({ from = [] }) =>
+    from.every((value, i) => {
+      const type = fields.find((field) => field.name === key.parts[i]?.field)?.type;
+      return type === 'any' || type === 'json' || kindOf(value) === KIND[type as KindName];
+    }),
+  );
 }
 
 /** The row plan of a plan, `undefined` where it has none. */
@@ -80,9 +93,12 @@ export function rowPlanOf(
   if (shape === undefined) return undefined;
   const points = pointsOf(shape.scan, tables);
   if (points === undefined) return undefined;
-  const lookUp = recordsOf(shape.scan, points, collection(shape.scan.collection));
+  const { key } = tables.collection(shape.scan.collection)!;
+  const isOwn = shape.scan.access!.index === undefined;
+  const keys = isOwn ? points.flatMap((point) => keyOf(key, point)) : points;
+  const lookUp = recordsOf(shape.scan, keys, collection(shape.scan.collection));
   const { scan, condition, columns, offset, count } = shape;
-  const most = Math.min(scan.limit ?? Infinity, Infinity);
+  const most = scan.limit ?? Infinity;
   return (view, visit) => {
     let record: RecordFields;
     const valueOf = (name: string): Value => record[name] ?? null;
@@ -102,6 +118,15 @@ export function rowPlanOf(
       return true;
     });
   };
+}
+
+/** A point as a key that the collection can have; none where it cannot. */
+function keyOf(key: RecordKey, point: readonly Value[]): readonly (readonly Value[])[] {
+  if (key.kind !== 'integer') return [point];
+  const kind = kindOf(point[0]);
+  if (kind !== KIND.int && kind !== KIND.float) return [];
+  const number = numberOf(point[0]!);
+  return typeof number === 'bigint' || Number.isSafeInteger(number) ? [[number]] : [];
 }
 
 type Records = (view: SourceView, visit: (record: RecordFields) => boolean) => void;

@@ -253,7 +253,8 @@ class MergeReader implements EntryReader {
 
   advance(): boolean {
     if (!this.#isStarted) this.#open = this.#readers.filter((reader) => reader.advance());
-    else if (!this.#current!.advance()) this.#open.splice(this.#open.indexOf(this.#current!), 1);
+    else if (this.#current === undefined) return false;
+    else if (!this.#current.advance()) this.#open.splice(this.#open.indexOf(this.#current), 1);
     this.#isStarted = true;
     let least = this.#open[0];
     for (let i = 1; i < this.#open.length; i++) {

@@ -3,8 +3,9 @@
  * number of records has changed much.
  */
 import type { CollectionDefinition, IndexDefinition } from '../model/schema.ts';
-import type { CollectionStatistics } from '../model/source.ts';
-import type { Tables } from './access-path.ts';
+import type { CollectionStatistics, RecordSource, SourceView } from '../model/source.ts';
+import type { Value } from '../model/value.ts';
+import { OWN_ORDER, type Tables } from './access-path.ts';
 
 /** Share of records by which a count may change before statistics are asked for again. */
 const STALE_SHARE = 0.25;
@@ -17,6 +18,8 @@ export interface TablesSource {
   indexes(name: string): readonly IndexDefinition[];
   statistics(name: string): CollectionStatistics;
   count(name: string): number;
+  /** Least and greatest value of the first part of the collection's own key. */
+  keyEdges(name: string): readonly [Value | undefined, Value | undefined];
 }
 
 interface Known {
@@ -48,8 +51,43 @@ export class RememberedTables implements Tables {
       const before = known.statistics.recordCount;
       if (Math.abs(count - before) <= STALE_RECORDS + before * STALE_SHARE) return known.statistics;
     }
-    const statistics = this.#source.statistics(name);
+    const statistics = this.#ask(name);
     this.#known.set(name, { statistics, indexCount });
     return statistics;
   }
+
+  #ask(name: string): CollectionStatistics {
+    const statistics = this.#source.statistics(name);
+    const { recordCount } = statistics;
+    const [least, greatest] = this.#source.keyEdges(name);
+    const own = {
+      name: OWN_ORDER,
+      entryCount: recordCount,
+      distinctCounts: [],
+      least,
+      greatest,
+    };
+    return { ...statistics, indexes: [own, ...statistics.indexes] };
+  }
+}
+
+/** The edges of a collection's own key by reading its first and its last record. */
+export function edgesBy(
+  source: RecordSource<never>,
+  definition: CollectionDefinition | undefined,
+  view: SourceView,
+): readonly [Value | undefined, Value | undefined] {
+  const key = definition?.key;
+  if (key === undefined || key.kind === 'generated') return [undefined, undefined];
+  const field = key.kind === 'integer' ? key.field : key.parts[0]!.field;
+  const edge = (reverse: boolean): Value | undefined => {
+    const request = { collection: definition!.name, fields: [field], reverse, limit: 1, view };
+    const cursor = source.scan(request);
+    try {
+      return cursor.next()?.columns[0]!.get(0);
+    } finally {
+      cursor.close();
+    }
+  };
+  return [edge(false), edge(true)];
 }
