@@ -37,7 +37,6 @@ if (factory === undefined || (values.plant !== undefined && plant === undefined)
   process.exit(2);
 }
 
-setVerifying(true);
 const report = new Report();
 const started = Date.now();
 const isCounted = values.crashes !== undefined || values.seeds !== undefined;
