@@ -30,7 +30,17 @@ import {
   WRITER,
 } from './pages.ts';
 import { type BufferHost, Radix, treeOfNodeKey } from './radix.ts';
-import { CLEAN, DIRTY, FREE, NODE, NODE_NEW, PRIVATE, SCRATCH, Slab, VERSION } from './slab.ts';
+import {
+  CLEAN,
+  DIRTY,
+  FREE,
+  NODE,
+  NODE_NEW,
+  PRIVATE,
+  SCRATCH,
+  type Slab,
+  VERSION,
+} from './slab.ts';
 import { Slots } from './slots.ts';
 import { type Version, Versions } from './versions.ts';
 

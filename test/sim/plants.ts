@@ -116,12 +116,13 @@ function noteFrame(reader: LogReader, tail: Tail): void {
 /** A checkpoint writes its bitmap with one used slot marked as free. */
 function countSpaceWrong(): Undo {
   let pager: PageCache | undefined;
+  const note = (made: PageCache): void => void (pager = made);
   const undoCover = replace(
     PageCache.prototype,
     'coverPage',
     (original) =>
       function (this: PageCache, page: number): void {
-        pager = this; // called when a pager is made: the newest is the one at work
+        note(this); // called when a pager is made: the newest is the one at work
         original.call(this, page);
       },
   );

@@ -1,4 +1,4 @@
-/** The header: its two copies, what a damaged, foreign, future or empty file says, and the fields. */
+/** The header: its two copies, its fields, and what a damaged, foreign or future file says. */
 import { describe, expect, test } from 'vitest';
 import { crc32 } from '../../src/base/checksum.ts';
 import { DatabaseError } from '../../src/errors.ts';

@@ -127,7 +127,7 @@ describe('LogReader', () => {
     }
   });
 
-  test('a position before the segment, or a generation that is not there: the log is missing', () => {
+  test('a position before the segment, or another generation: the log is missing', () => {
     const bench = benchOf(2);
     expect(bench.read(bench.image.bytes, 5, 992)).toBe('storage.log_missing');
     expect(bench.read(bench.image.bytes, 6)).toBe('storage.log_missing');
@@ -266,7 +266,7 @@ describe('Log', () => {
     expect(bench.read()).toEqual([1, 2, 3, 4]);
   });
 
-  test('ensureSpace refuses what grows before the zeroed space ends, and lets deletes use it', () => {
+  test('ensureSpace refuses what grows before space ends, and lets deletes use it', () => {
     const bench = new Bench(8 << 20);
     while (bench.log.appended < 2 << 20) bench.commit(1000);
     bench.disk.capacityBytes = 0;

@@ -1,4 +1,4 @@
-/** The pager: private pages, views, savepoints, spilling, eviction, and the budget (laws S3, T2). */
+/** The pager: private pages, views, savepoints, spilling, eviction, budget (laws S3, T2). */
 import { describe, expect, test } from 'vitest';
 import { MemoryFileSystem } from '../../src/storage/memory-file.ts';
 import { LATEST, type PageId, WRITER } from '../../src/storage/pages.ts';
@@ -22,7 +22,7 @@ function newStorage(memoryBytes = BUDGET_BYTES): Storage {
 }
 
 describe('Pager views', () => {
-  test('a page is seen by the writer at once, by others after the commit, by snapshots never', () => {
+  test('the writer sees a change at once, others after the commit, snapshots never', () => {
     const storage = newStorage();
     const [page] = commitNew(storage, 1, 1);
     const view = storage.openSnapshot();

@@ -149,7 +149,7 @@ describe('Storage.open after a kill', () => {
 
   test('place slots that are not known synced are verified (rule 22)', () => {
     const disk = newDisk();
-    const storage = open(disk);
+    const storage = open(disk, { memoryBytes: 8 << 20 }); // no checkpoint comes between
     const pages = commitNew(storage, 150, 1);
     commitFill(storage, pages, 2, 'group');
     storage.log.write();

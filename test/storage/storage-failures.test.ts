@@ -174,7 +174,7 @@ describe('a full disk', () => {
     }
   });
 
-  test('a header that cannot be written latches: commits would not be replayed without its flag', () => {
+  test('a header that cannot be written latches: its flag is what replays commits', () => {
     // The log counted as started, and the next commits were acknowledged without the flag set.
     for (let at = 1; at <= 2; at++) {
       const disk = new FaultFileSystem({ seed: 5 });
@@ -285,7 +285,7 @@ describe('closed, read-only and left open', () => {
     expect(storage.ledger.usedBytes).toBe(0);
   });
 
-  test('a read-only open writes nothing, refuses writes and needs a closed file or a writer', () => {
+  test('a read-only open writes nothing, and needs a closed file or a writer', () => {
     const disk = new FaultFileSystem({ seed: 5 });
     const writer = open(disk);
     const pages = commitNew(writer, 3, 1);

@@ -138,7 +138,7 @@ function headerMutant(seed: number): Uint8Array {
 
 defineProperty({
   name: 'readHeader takes any header whose checksum fits',
-  cases: 150,
+  cases: 80,
   run: (seed) => use(diskOf(headerMutant(seed), files().log), new Random(seed)),
   canary: (seed) => {
     // A map without a bound on its depth: what the check of ranges is for.
@@ -175,7 +175,7 @@ function logMutant(seed: number): Uint8Array {
 
 defineProperty({
   name: 'recovery takes any log whose checksums fit',
-  cases: 150,
+  cases: 80,
   run: (seed) => use(diskOf(files().image, logMutant(seed)), new Random(seed)),
   canary: (seed) => {
     // A log that nobody mutated gives every page of its commits: the fuzzer reaches recovery.
@@ -248,7 +248,7 @@ function nodeMutant(seed: number): Uint8Array {
 
 defineProperty({
   name: 'Radix takes any nodes of map and bitmap whose checksums fit',
-  cases: 150,
+  cases: 80,
   run: (seed) => use(diskOf(nodeMutant(seed), undefined), new Random(seed)),
   canary: (seed) => {
     const storage = open(diskOf(nodeMutant(seed), undefined), { readOnly: true });

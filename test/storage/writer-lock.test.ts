@@ -59,7 +59,7 @@ function refusalOf(path: string): DatabaseError {
 }
 
 describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
-  test('two opens in a process: the second is refused, and may open once the first is closed', () => {
+  test('two opens in a process: the second is refused until the first is closed', () => {
     const path = newPath();
     const first = openAt(path);
     const refusal = refusalOf(path);
@@ -123,7 +123,7 @@ describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
     const commits: number[] = [];
     let refused = 0;
     const loop = async (): Promise<void> => {
-      for (let i = 0; i < 8; i++) {
+      for (let i = 0; i < 5; i++) {
         const said = await new Promise<string>((resolve) => {
           const child = spawn(process.execPath, [childPath(), 'once', path]);
           let text = '';
@@ -138,12 +138,12 @@ describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
       }
     };
     await Promise.all([loop(), loop()]);
-    expect(commits.length + refused).toBe(16);
+    expect(commits.length + refused).toBe(10);
     expect(commits.sort((a, b) => a - b)).toEqual(commits.map((_, i) => i + 1));
   });
 
   test('several processes that create one database at once share one', async () => {
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 2; round++) {
       const path = newPath();
       const children = Array.from({ length: 4 }, () =>
         spawn(process.execPath, [childPath(), 'once', path]),

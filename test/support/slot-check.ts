@@ -18,7 +18,7 @@ export function slotFaults(storage: Storage): string[] {
   };
   for (let slot = 0; slot < headerSlots(storage.pageBytes); slot++) name(slot, 'the header');
   storage.map.visitSlots((slot, _, level, i) => name(slot, `map node ${i} of level ${level}`));
-  storage.bitmap.visitSlots((slot, _, level, i) => name(slot, `bitmap node ${i} of level ${level}`));
+  storage.bitmap.visitSlots((slot, _, level, i) => name(slot, `node ${i} of level ${level}`));
   let pages = 0;
   for (let page = 1; page < storage.nextPage; page++) {
     if (!storage.locateInMap(page as PageId)) continue;
