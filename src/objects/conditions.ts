@@ -80,7 +80,7 @@ export class Combination<R> {
 }
 
 /** Says that all of the conditions hold. */
-export function and<R>(...terms: readonly Condition<R>[]): Combination<R> {
+export function and<R>(...terms: readonly NoInfer<Condition<R>>[]): Combination<R> {
   return new Combination('and', terms);
 }
 
@@ -90,12 +90,12 @@ export function and<R>(...terms: readonly Condition<R>[]): Combination<R> {
  * @example
  * customers.where(or({ region: 3 }, ['name', 'prefix', 'Ada'])).toArray();
  */
-export function or<R>(...terms: readonly Condition<R>[]): Combination<R> {
+export function or<R>(...terms: readonly NoInfer<Condition<R>>[]): Combination<R> {
   return new Combination('or', terms);
 }
 
 /** Says that a condition does not hold; where it is unknown, because of a null, this is too. */
-export function not<R>(term: Condition<R>): Combination<R> {
+export function not<R>(term: NoInfer<Condition<R>>): Combination<R> {
   return new Combination('not', [term]);
 }
 

@@ -186,7 +186,8 @@ export class Session {
   #charge(bytes: number): void {
     const { ledger } = this.#scope;
     const most = ledger.budgetBytes * BUDGET_SHARE;
-    if (this.#chargedBytes + bytes > most) this.#evict(this.#chargedBytes + bytes - most);
+    // Some more than is wanted, so that the list is not searched for every object.
+    if (this.#chargedBytes + bytes > most) this.#evict(bytes + most / 8);
     if (!ledger.tryCharge('records', bytes)) {
       this.#evict(Math.max(bytes, this.#chargedBytes / 4));
       ledger.charge('records', bytes);

@@ -91,7 +91,8 @@ type Written<T> = T extends `${infer B extends FieldType}?`
     ? WrittenKind<T>
     : never;
 
-type OutputOf<F> = F extends StandardSchema<infer _I, infer O> ? O : { [K in keyof F]: Read<F[K]> };
+type OutputOf<F> =
+  F extends StandardSchema<infer _I, infer O> ? O : { -readonly [K in keyof F]: Read<F[K]> };
 
 /** Names that a record may be written without. */
 type LooseNames<F, K, D> =
@@ -103,8 +104,8 @@ type LooseNames<F, K, D> =
 type InputOf<F, K, D> =
   F extends StandardSchema<infer I, infer _O>
     ? I
-    : { [N in Exclude<keyof F, LooseNames<F, K, D>>]: Written<F[N]> } & {
-        [N in LooseNames<F, K, D> & keyof F]?: Written<F[N]> | undefined;
+    : { -readonly [N in Exclude<keyof F, LooseNames<F, K, D>>]: Written<F[N]> } & {
+        -readonly [N in LooseNames<F, K, D> & keyof F]?: Written<F[N]> | undefined;
       };
 
 /** The record that reading gives. */

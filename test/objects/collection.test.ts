@@ -1,0 +1,409 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { and, Collection, not, open, or, type Database } from '../../src/index.ts';
+import { defineProperty } from '../support/properties.ts';
+import { Random } from '../../src/base/random.ts';
+
+const CUSTOMERS = {
+  fields: {
+    id: 'int',
+    email: 'text',
+    region: 'int',
+    name: 'text',
+    joined: 'datetime?',
+    extra: 'json?',
+  },
+  key: 'id',
+  unique: ['email'],
+  index: ['region', ['region', 'name'], 'extra.city'],
+} as const;
+
+let db: Database;
+beforeEach(() => {
+  db = open(':memory:', { memory: '4 MiB' });
+});
+afterEach(() => {
+  if (!db.isOpen) return;
+  expect(db.check().faults).toEqual([]);
+  const { accounts } = db.memory();
+  expect([accounts.records, accounts.work]).toEqual([0, 0]);
+  db.close();
+});
+
+const code = (text: string, hint?: string): unknown =>
+  expect.objectContaining({ code: text, ...(hint !== undefined && { hint }) });
+
+function filled(count = 40): ReturnType<typeof customersOf> {
+  const customers = customersOf(db);
+  db.transaction(() => {
+    for (let id = 1; id <= count; id++)
+      customers.insert({
+        id,
+        email: `c${id}@example.com`,
+        region: id % 4,
+        name: `N${id % 10}`,
+        extra: { city: `city ${id % 3}` },
+      });
+  });
+  return customers;
+}
+
+function customersOf(database: Database) {
+  return database.collection('customers', CUSTOMERS);
+}
+
+describe('Collection', () => {
+  test('insert, get by key and by a unique index, save, update, delete', () => {
+    const customers = customersOf(db);
+    expect(customers.get(1)).toBeUndefined();
+    expect(customers.insert({ id: 1, email: 'a@b', region: 3, name: 'Ada' })).toBe(1);
+    const ada = { id: 1, email: 'a@b', region: 3, name: 'Ada', joined: null, extra: null };
+    expect(customers.get(1)).toEqual(ada);
+    expect(customers.get({ email: 'a@b' })).toEqual(ada);
+    expect(customers.get({ id: 1 })).toEqual(ada);
+    expect(customers.get({ email: 'x' })).toBeUndefined();
+    expect(customers.getMany([1, 2])).toEqual([ada, undefined]);
+    customers.save({ id: 1, email: 'a@c', region: 4, name: 'Ada' });
+    expect(customers.update(1, { name: 'Eve' })).toBe(true);
+    expect(customers.update({ email: 'a@c' }, { region: 5 })).toBe(true);
+    expect(customers.update({ email: 'nobody' }, { region: 5 })).toBe(false);
+    expect(customers.update(9, { region: 5 })).toBe(false);
+    expect(customers.get(1)).toEqual({ ...ada, email: 'a@c', region: 5, name: 'Eve' });
+    expect([customers.has(1), customers.has({ email: 'a@b' })]).toEqual([true, false]);
+    expect([customers.delete({ email: 'a@c' }), customers.delete(1)]).toEqual([true, false]);
+    expect(customers.count()).toBe(0);
+  });
+
+  test('a duplicate is refused and leaves no trace', () => {
+    const customers = filled(3);
+    const again = { id: 9, email: 'c1@example.com', region: 1, name: 'x' };
+    expect(() => customers.insert(again)).toThrow(code('constraint.unique'));
+    expect(() => customers.insertMany([{ ...again, id: 10, email: 'new' }, again])).toThrow(
+      code('constraint.unique'),
+    );
+    expect(customers.count()).toBe(3);
+    expect(() => customers.insert({ id: 4 } as never)).toThrow(code('constraint.required'));
+  });
+
+  test('names that are not known are refused with the nearest', () => {
+    const customers = filled(1);
+    const bad = { ...CUSTOMERS, uniqe: ['email'] } as never;
+    expect(() => db.collection('x', bad)).toThrow(code('usage.argument', 'Did you mean "unique"?'));
+    expect(() => db.collection('x', { fields: { id: 'imt' } } as never)).toThrow(
+      code('usage.argument', 'Did you mean "int"?'),
+    );
+    expect(() => customers.where({ regio: 1 } as never)).toThrow(
+      code('schema.unknown_field', 'Did you mean "region"?'),
+    );
+    expect(() => customers.get({ emial: 'x' } as never)).toThrow(
+      code('schema.unknown_index', 'Did you mean "email"?'),
+    );
+    expect(() => customers.where({ region: { '=>': 1 } } as never)).toThrow(code('usage.argument'));
+    expect(() => customers.where('region', 'inn' as never, 1 as never)).toThrow(
+      code('usage.argument', 'Did you mean "in"?'),
+    );
+    expect(() => customers.where({ region: 'x' } as never)).toThrow(code('value.type'));
+    expect(() => customers.where(5 as never)).toThrow(code('usage.argument'));
+    expect(() => customers.get('1' as never)).toThrow(code('value.type'));
+    expect(() => customers.all().limit(-1)).toThrow(code('usage.argument'));
+    expect(() => db.collection('t', { fields: { tags: 'list' }, index: ['tags[]'] })).toThrow(
+      code('usage.argument'),
+    );
+    expect(() => db.collection('t', { fields: { a: 'int' }, index: ['b'] })).toThrow(
+      code('schema.unknown_field'),
+    );
+  });
+
+  test('where: comparisons, lists, prefixes, paths, nulls, and or not', () => {
+    const customers = filled();
+    const ids = (rows: Iterable<{ id: number }>): number[] =>
+      [...rows].map((row) => row.id).sort((a, b) => a - b);
+    const byPlain = (test: (id: number) => boolean): number[] =>
+      Array.from({ length: 40 }, (_, i) => i + 1).filter(test);
+    expect(ids(customers.where({ region: 3 }))).toEqual(byPlain((id) => id % 4 === 3));
+    expect(ids(customers.where({ region: 3 }).toArray())).toEqual(byPlain((id) => id % 4 === 3));
+    expect(ids(customers.where({ region: { '>=': 1, '<': 3 } }))).toEqual(
+      byPlain((id) => id % 4 === 1 || id % 4 === 2),
+    );
+    expect(ids(customers.where('id', 'in', [3, 5, 99]))).toEqual([3, 5]);
+    expect(ids(customers.where('id', 'not in', [3, 5]).where('id', 'between', [2, 6]))).toEqual([
+      2, 4, 6,
+    ]);
+    expect(ids(customers.where('email', 'prefix', 'c1@'))).toEqual([1]);
+    expect(ids(customers.where('extra.city', '=', 'city 1'))).toEqual(
+      byPlain((id) => id % 3 === 1),
+    );
+    expect(ids(customers.where({ joined: null }))).toHaveLength(40);
+    expect(ids(customers.where({ joined: { '!=': null } }))).toEqual([]);
+    const either = or({ id: 1 }, ['name', '=', 'N2'], and({ id: 7 }));
+    expect(ids(customers.where(either))).toEqual([1, 2, 7, 12, 22, 32]);
+    expect(ids(customers.where({ id: 1 }).or({ id: 2 }))).toEqual([1, 2]);
+    expect(ids(customers.where({ region: 1 }).not({ name: 'N1' }))).toEqual(
+      byPlain((id) => id % 4 === 1 && id % 10 !== 1),
+    );
+    expect(ids(customers.where(not({ region: { in: [0, 1, 2] } })))).toEqual(
+      byPlain((id) => id % 4 === 3),
+    );
+  });
+
+  test('orderBy, limit, offset, select, distinct, first and aggregates', () => {
+    const customers = filled();
+    const query = customers.where({ region: 3 }).where('name', '>=', 'N5').orderBy('name');
+    expect(query.limit(3).select('name', 'id').toArray()).toEqual([
+      { name: 'N5', id: 15 },
+      { name: 'N5', id: 35 },
+      { name: 'N7', id: 7 },
+    ]);
+    expect(query.limit(3).explain().text).toContain('by index "region, name" [3, "N5" <= key');
+    expect(query.explain().text).not.toContain('sort');
+    expect(customers.all().orderBy('id', 'descending').offset(1).first()?.id).toBe(39);
+    expect(customers.all().select('region').distinct().count()).toBe(4);
+    expect(customers.where({ region: 9 }).first()).toBeUndefined();
+    expect(customers.where({ region: 1 }).count()).toBe(10);
+    expect(customers.all().limit(7).count()).toBe(7);
+    expect(customers.where('id', '<=', 4).sum('id')).toBe(10);
+    expect(customers.where('id', '<=', 4).avg('id')).toBe(2.5);
+    expect(customers.all().min('name')).toBe('N0');
+    expect(customers.all().max('id')).toBe(40);
+    expect(customers.where({ region: 9 }).sum('id')).toBeUndefined();
+    expect(customers.where({ id: 3 }).explain().execution).toBe('row plan');
+  });
+
+  test('iteration reads a snapshot, lazily, and gives it back', () => {
+    const customers = filled();
+    let seen = 0;
+    for (const each of customers) {
+      customers.delete(each.id);
+      if (++seen === 5) break;
+    }
+    expect(customers.count()).toBe(35);
+    expect(db.stats().snapshots).toEqual([]);
+    const all = [...customers.all()];
+    expect(all).toHaveLength(35);
+    const rows = customers.where('id', '>', 0)[Symbol.iterator]();
+    rows.next();
+    db.transaction(() =>
+      customers
+        .all()
+        .toArray()
+        .forEach(({ id }) => customers.delete(id)),
+    );
+    expect([...rows]).toHaveLength(34);
+    expect(db.stats().snapshots).toEqual([]);
+  });
+
+  test('transactions, snapshots and asynchronous transactions have their own handles', async () => {
+    const customers = filled(2);
+    const snapshot = db.snapshot();
+    const next = { id: 3, email: 'x', region: 1, name: 'x' };
+    await db.transactionAsync(async (tx) => {
+      const inside = tx.collection(customers);
+      inside.insert(next);
+      await Promise.resolve();
+      expect([inside.count(), customers.count()]).toEqual([3, 2]);
+    });
+    expect(snapshot.collection('customers', CUSTOMERS).count()).toBe(2);
+    expect(snapshot.collection(customers).where({ region: 1 }).toArray()).toHaveLength(1);
+    expect(() => snapshot.collection(customers).delete(1)).toThrow(code('usage.read_only'));
+    snapshot.close();
+    const tx = db.begin();
+    const made = tx.collection('made', { fields: { id: 'int', a: 'text' }, key: 'id' });
+    made.insert({ id: 1, a: 'x' });
+    tx.rollback();
+    expect(made).toBeInstanceOf(Collection);
+    const again = db.collection('made', { fields: { id: 'int', a: 'text' }, key: 'id' });
+    expect(again.count()).toBe(0);
+  });
+
+  test('keys: generated, of several fields, of text; defaults', () => {
+    const notes = db.collection('notes', {
+      fields: { text: 'text', stars: 'int', made: 'datetime' },
+      defaults: { stars: 5, made: () => new Date(0) },
+    });
+    expect([notes.insert({ text: 'a' }), notes.insert({ text: 'b', stars: 1 })]).toEqual([1, 2]);
+    expect(notes.get(1)).toMatchObject({ id: 1, text: 'a', stars: 5 });
+    const cities = db.collection('cities', {
+      fields: { country: 'text', city: 'text', size: 'int' },
+      key: ['country', 'city'],
+    });
+    expect(cities.insert({ country: 'no', city: 'Oslo', size: 7 })).toEqual(['no', 'Oslo']);
+    expect(cities.get(['no', 'Oslo'])?.size).toBe(7);
+    expect(cities.get({ city: 'Oslo', country: 'no' })?.size).toBe(7);
+    expect(cities.update(['no', 'Oslo'], { size: 8 })).toBe(true);
+    expect(cities.where({ country: 'no' }).toArray()).toHaveLength(1);
+    expect(cities.delete(['no', 'Oslo'])).toBe(true);
+    const words = db.collection('words', { fields: { word: 'text', n: 'int?' }, key: 'word' });
+    words.save({ word: 'x' });
+    expect([words.get('x'), words.delete('x')]).toEqual([{ word: 'x', n: null }, true]);
+  });
+});
+
+describe('Collection: declaration and file', () => {
+  const base = { fields: { id: 'int', a: 'text' }, key: 'id' } as const;
+
+  test('added optional fields, fields with defaults and indexes are applied', () => {
+    db.collection('c', base).insert({ id: 1, a: 'x' });
+    const wider = db.collection('c', {
+      fields: { id: 'int', a: 'text', b: 'int?', n: 'int' },
+      key: 'id',
+      defaults: { n: 7 },
+      unique: ['a'],
+      index: ['b'],
+    });
+    expect(wider.get({ a: 'x' })).toEqual({ id: 1, a: 'x', b: null, n: 7 });
+    const turned = db.collection('c', { ...base, index: ['a'] });
+    turned.insert({ id: 2, a: 'x' });
+    expect(turned.where({ a: 'x' }).count()).toBe(2);
+  });
+
+  test('what cannot be applied is refused whole, naming the field', () => {
+    db.collection('c', base).insertMany([
+      { id: 1, a: 'x' },
+      { id: 2, a: 'x' },
+    ]);
+    const refused = (settings: unknown): unknown => {
+      try {
+        db.collection('c', settings as never);
+      } catch (cause) {
+        return cause;
+      }
+      return undefined;
+    };
+    expect(refused({ ...base, fields: { id: 'int', a: 'int' } })).toEqual(code('schema.mismatch'));
+    expect(refused({ ...base, fields: { id: 'int', a: 'text', b: 'int' } })).toEqual(
+      code('schema.mismatch'),
+    );
+    expect(refused({ ...base, fields: { id: 'int' } })).toEqual(code('schema.mismatch'));
+    expect(refused({ ...base, key: 'a' })).toEqual(code('schema.mismatch'));
+    expect(refused({ ...base, layout: { order: 7 } })).toEqual(code('usage.layout'));
+    expect(
+      refused({ ...base, fields: { id: 'int', a: 'text', b: 'int?' }, unique: ['a'] }),
+    ).toEqual(code('constraint.unique'));
+    expect(db.collection('c', base).get(1)).toEqual({ id: 1, a: 'x' });
+    db.kv('bucket').put('a', 1);
+    expect(() => db.collection('bucket', base)).toThrow(code('schema.mismatch'));
+  });
+
+  test('migrate makes new records of old ones', () => {
+    db.collection('c', { ...base, index: ['a'] }).insertMany([
+      { id: 1, a: '10' },
+      { id: 2, a: '20' },
+    ]);
+    const changed = db.collection('c', {
+      fields: { id: 'int', a: 'int', double: 'int' },
+      key: 'id',
+      index: ['a'],
+      migrate: (old) => ({ id: old['id']!, a: Number(old['a']), double: Number(old['a']) * 2 }),
+    });
+    expect(changed.where({ a: 20 }).toArray()).toEqual([{ id: 2, a: 20, double: 40 }]);
+    expect(changed.count()).toBe(2);
+  });
+
+  test('a Standard Schema is type and validator', () => {
+    const schema = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        types: undefined as unknown as {
+          input: { id: number; name: string };
+          output: { id: number; name: string };
+        },
+        validate: (value: unknown) => {
+          const { id, name } = value as { id: number; name: unknown };
+          return typeof name === 'string'
+            ? { value: { id, name: name.trim() } }
+            : { issues: [{ message: 'is no text', path: ['name'] }] };
+        },
+      },
+    } as const;
+    const people = db.collection('people', { fields: schema, key: 'id', index: ['name'] });
+    people.insert({ id: 1, name: ' Ada ' });
+    expect(people.get(1)).toEqual({ id: 1, name: 'Ada' });
+    expect(people.where({ name: 'Ada' }).toArray()).toEqual([{ id: 1, name: 'Ada' }]);
+    expect([...people.where('name', 'prefix', 'A')]).toEqual([{ id: 1, name: 'Ada' }]);
+    expect(() => people.insert({ id: 2, name: 3 } as never)).toThrow(code('constraint.check'));
+    expect(people.update(1, { name: 'Eve ' })).toBe(true);
+    expect(people.get(1)?.name).toBe('Eve');
+  });
+});
+
+describe('P23: decoded records are inside the budget', () => {
+  test('a session reads more than fits, evicts clean objects and saves changed ones', () => {
+    db.close();
+    db = open(':memory:', { memory: '2 MiB' });
+    const customers = filled(6000);
+    const session = db.session();
+    const first = session.get(customers, 1)!;
+    first.region = 99;
+    expect(session.get(customers, 1)).toBe(first);
+    expect(session.get(customers, { email: 'c1@example.com' })).toBe(first);
+    for (let id = 2; id <= 6000; id++) session.get(customers, id);
+    const { accounts, usedBytes, budgetBytes } = db.memory();
+    expect(accounts.records).toBe(session.bytes);
+    expect(accounts.records).toBeLessThanOrEqual(budgetBytes / 4);
+    expect(accounts.records).toBeGreaterThan(budgetBytes / 8);
+    expect(usedBytes).toBeLessThanOrEqual(budgetBytes);
+    expect(session.size).toBeLessThan(1500);
+    expect(session.get(customers, 1)).toBe(first); // changed: it stayed
+    session.add(customers, { id: 50_000, email: 'new', region: 1, name: 'New' });
+    session.delete(customers, 2);
+    expect(session.get(customers, 2)).toBeUndefined();
+    session.commit();
+    expect(customers.get(1)?.region).toBe(99);
+    expect([customers.has(50_000), customers.has(2)]).toEqual([true, false]);
+    first.region = 100;
+    first.extra = { city: 'x' };
+    session.get(customers, 50_000)!.email = 'c7@example.com';
+    expect(() => session.commit()).toThrow(code('constraint.unique'));
+    expect(customers.get(1)?.region).toBe(99);
+    session.get(customers, 50_000)!.email = 'fine';
+    session.commit();
+    expect(customers.get(1)).toMatchObject({ region: 100, extra: { city: 'x' } });
+    session.close();
+    expect(() => session.get(customers, 1)).toThrow(code('usage.closed'));
+  });
+});
+
+defineProperty({
+  name: 'objects Q2: where answers what a plain filter of all records does',
+  cases: 4,
+  run: (seed) => checkWhere(seed, (found, expected) => expect(found).toEqual(expected)),
+  canary: (seed) => checkWhere(seed, (found, expected) => expect(found).toEqual([...expected, -1])),
+});
+
+function checkWhere(seed: number, check: (found: number[], expected: number[]) => void): void {
+  const random = new Random(seed);
+  using database = open(':memory:', { memory: '2 MiB' });
+  const customers = customersOf(database);
+  const count = 300;
+  database.transaction(() => {
+    for (let id = 1; id <= count; id++)
+      customers.save({ id, email: `${id}`, region: random.below(5), name: `${random.below(9)}` });
+  });
+  const all = customers.all().toArray();
+  for (let i = 0; i < 20; i++) {
+    const region = random.below(6);
+    const name = `${random.below(9)}`;
+    const id = random.below(count);
+    const operator = random.pick(['>=', '<', '!='] as const);
+    const holds = {
+      '>=': (text: string) => text >= name,
+      '<': (text: string) => text < name,
+      '!=': (text: string) => text !== name,
+    }[operator];
+    const query = customers
+      .where({ region })
+      .where('name', operator, name)
+      .or({ id })
+      .orderBy('id');
+    const expected = all.filter(
+      (row) => row.id === id || (row.region === region && holds(row.name)),
+    );
+    const found = query.toArray().map((row) => row.id);
+    expect([...query].map((row) => row.id)).toEqual(found);
+    expect(query.count()).toBe(found.length);
+    check(
+      found,
+      expected.map((row) => row.id),
+    );
+  }
+}
