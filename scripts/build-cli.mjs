@@ -35,7 +35,8 @@ function licencesOf(root) {
   return `${head}\n${parts.join('\n')}`;
 }
 
-export async function buildCli(root) {
+/** `folder`: where the files go, in the package or, for tests, anywhere. */
+export async function buildCli(root, folder = join(root, 'dist')) {
   await build({
     cwd: root,
     config: false,
@@ -43,13 +44,13 @@ export async function buildCli(root) {
     format: 'esm',
     platform: 'node',
     target: 'node20',
-    outDir: 'dist',
+    outDir: folder,
     outExtensions: () => ({ js: '.js' }),
     clean: false,
     dts: false,
     logLevel: 'error',
     deps: { alwaysBundle: [/./], onlyBundle: false },
   });
-  chmodSync(join(root, 'dist', 'cli.js'), 0o755);
-  writeFileSync(join(root, 'dist', 'THIRD_PARTY.md'), licencesOf(root));
+  chmodSync(join(folder, 'cli.js'), 0o755);
+  writeFileSync(join(folder, 'THIRD_PARTY.md'), licencesOf(root));
 }

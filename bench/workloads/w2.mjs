@@ -116,7 +116,7 @@ export default {
     },
     {
       name: 'reopen',
-      times: 8,
+      times: 4,
       run(state, context) {
         if (state.db.isOpen) state.db.close();
         state.db = context.open();

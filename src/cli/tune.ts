@@ -12,7 +12,8 @@ import { pageOf } from '../tuner/report-page.ts';
 import { makeReport, percent, type Report } from '../tuner/report.ts';
 import { searchLayouts } from '../tuner/search.ts';
 import { TrialMemory, trialParts } from '../tuner/trial-memory.ts';
-import { controlText, kib, methodText, verdictText, wordsOf } from '../tuner/words.ts';
+import type { Verdict } from '../tuner/verdict.ts';
+import { controlText, kib, methodText, wordsOf } from '../tuner/words.ts';
 import { loadWorkload } from '../tuner/workload.ts';
 import { requireFile, withReader } from './open-file.ts';
 import {
@@ -209,7 +210,7 @@ function recommendationText(report: Report): string[] {
   return [head, `  an existing file:  ${command}`, `  a new file:        ${openCall}`];
 }
 
-function cellOf(verdict: Parameters<typeof verdictText>[0]): string {
+function cellOf(verdict: Verdict | undefined): string {
   if (verdict === undefined) return 'out';
   const { judgement, ratio } = verdict;
   if (judgement === 'draw') return 'draw';

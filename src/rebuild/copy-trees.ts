@@ -15,7 +15,7 @@ import { Cursor } from '../storage/btree-cursor.ts';
 import { Tree } from '../storage/btree.ts';
 import { LATEST, type StructureId } from '../storage/pages.ts';
 import type { Storage } from '../storage/storage.ts';
-import { Catalog, type CollectionEntry, type IndexEntry } from '../store/catalog.ts';
+import type { Catalog, CollectionEntry, IndexEntry } from '../store/catalog.ts';
 import { treeLayout } from '../store/store.ts';
 import type { LayoutPlan } from './rebuild-layout.ts';
 import { isMarkerKey } from './rebuild-marker.ts';

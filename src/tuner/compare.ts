@@ -21,6 +21,7 @@ export interface CompareSettings {
   readonly signal?: AbortSignal;
   readonly kept?: TrialMemory;
   readonly seed?: number;
+  readonly workerFile?: string;
   readonly onProgress?: (text: string, share: number) => void;
 }
 
@@ -100,13 +101,14 @@ function trialSettings(
   done: number,
   most: number,
 ): Parameters<typeof runGeneration>[0] {
-  const { workloadFile, memory, source, signal, onProgress } = settings;
+  const { workloadFile, memory, source, signal, workerFile, onProgress } = settings;
   return {
     workload: workloadFile,
     memory,
     source,
     entries,
     ...(signal !== undefined && { signal }),
+    ...(workerFile !== undefined && { workerFile }),
     onRound: (round, rounds) =>
       onProgress?.(
         `generation ${done + 1} of at most ${most}, round ${round} of ${rounds}`,

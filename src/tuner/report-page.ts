@@ -24,9 +24,10 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align:
 .draw { color: var(--draw); } .unresolved { color: var(--open); }
 .answer { border-left: 4px solid var(--faster); padding: .1rem 1rem; margin: 1.2rem 0; }
 .bad { border-left-color: var(--slower); }
-code { font: .9em ui-monospace, monospace; background: color-mix(in srgb, var(--ink) 8%, transparent);
+code { font: .9em ui-monospace, monospace; border: 1px solid var(--line);
   padding: .1em .35em; border-radius: 3px; }
-svg { max-width: 100%; height: auto; } svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg { max-width: 100%; height: auto; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
 svg .axis { fill: var(--soft); font-size: 11px; } svg .grid { stroke: var(--line); }
 svg .zero { stroke: var(--soft); } svg .band { fill: var(--draw); opacity: .13; }
 svg .mark.faster { stroke: var(--faster); fill: var(--faster); }
@@ -44,14 +45,16 @@ export function pageOf(report: Report): string {
   const { recommendation } = report;
   const shown = [...report.phases, 'mix'];
   const plots = shown.map((phase) => plotOf(report, phase)).join('\n');
-  const isBad = report.isControlBroken || report.entries.some((e) => e.excluded !== undefined);
+  const isOut = report.entries.some((entry) => entry.excluded !== undefined);
+  const isBad = report.isControlBroken || isOut;
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Monochord: ${escape(report.workload)}</title><style>${STYLE}</style></head><body>
 <h1>${escape(report.workload)}</h1>
 <p class="soft">${escape(report.description)}.</p>
 <div class="answer${isBad ? ' bad' : ''}">
-<p><strong>${recommendation.isChange ? 'Recommended' : 'Keep'}: ${escape(recommendation.name)}</strong>,
+<p><strong>${recommendation.isChange ? 'Recommended' : 'Keep'}:
+${escape(recommendation.name)}</strong>,
 because ${escape(recommendation.reason)}. If the mix drifts, ${escape(recommendation.safest)} loses
 least.</p>
 ${recommendation.isChange ? `<p><code>${escape(recommendation.command)}</code></p>` : ''}
@@ -79,9 +82,9 @@ ${stepsTable(report)}
 <h2>How this was measured</h2>
 <p>${escape(methodText(report))} ${escape(controlText(report))}</p>
 <p class="soft">Node ${escape(report.machine['node']!)}, ${escape(report.machine['platform']!)},
-${escape(report.machine['cpu']!)}; pinned to one processor: ${report.machine['pinned']}. Memory budget
-${escape(String(report.memory))}. Objective: ${escape(report.objective)}. No prediction stands beside
-the measurements: there is no cost model yet.</p>
+${escape(report.machine['cpu']!)}; pinned to one processor: ${report.machine['pinned']}.
+Memory budget ${escape(String(report.memory))}. Objective: ${escape(report.objective)}.
+No prediction stands beside the measurements: there is no cost model yet.</p>
 </body></html>
 `;
 }
@@ -111,8 +114,9 @@ function plotOf(report: Report, phase: string): string {
   const marks = rows.map((entry, i) => markOf(entry.name, entry.verdicts[phase]!, i, x, finite));
   return `<svg viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" role="img"
 aria-label="${escape(phase)}: difference of each layout from the defaults">
-<text x="0" y="16" font-weight="600">${escape(phase)}</text>
-<rect class="band" x="${x(1 / 1.05)}" y="26" width="${x(1.05) - x(1 / 1.05)}" height="${height - 46}"/>
+<text x="0" y="16" style="font-weight: 600">${escape(phase)}</text>
+<rect class="band" x="${x(1 / 1.05)}" y="26" width="${x(1.05) - x(1 / 1.05)}"
+height="${height - 46}"/>
 ${grid.join('\n')}
 ${marks.join('\n')}</svg>`;
 }
@@ -154,7 +158,8 @@ function timesTable(report: Report): string {
 function timeCell(entry: ReportEntry, phase: string): string {
   const times = entry.times[phase];
   if (times === undefined || entry.excluded !== undefined) return 'out';
-  return `${times.cpuMs.toFixed(2)} <span class="soft">± ${(times.spread * 100).toFixed(0)} %</span>`;
+  const spread = (times.spread * 100).toFixed(0);
+  return `${times.cpuMs.toFixed(2)} <span class="soft">± ${spread} %</span>`;
 }
 
 function verdictTable(report: Report): string {
@@ -185,8 +190,9 @@ function fileBars(report: Report): string {
     const end = x(entry.fileBytes!);
     const label = `${kib(entry.fileBytes)} file, ${kib(entry.memoryBytes)} of the budget`;
     return (
-      `<text x="0" y="${y + 13}">${escape(entry.name)}</text><rect class="bar" x="${LEFT}" y="${y}" ` +
-      `width="${end - LEFT}" height="16" rx="2"/><text class="axis" x="${end + 8}" y="${y + 12}">` +
+      `<text x="0" y="${y + 13}">${escape(entry.name)}</text>` +
+      `<rect class="bar" x="${LEFT}" y="${y}" width="${end - LEFT}" height="16" rx="2"/>` +
+      `<text class="axis" x="${end + 8}" y="${y + 12}">` +
       `${label}</text>`
     );
   });

@@ -7,7 +7,7 @@ import { commandOf, openCallOf } from './apply.ts';
 import type { Comparison } from './compare.ts';
 import { missesOf, type SearchStep } from './search.ts';
 import type { Objective } from './objective.ts';
-import { pinnedCpu, ROUNDS, ROUNDS_DROPPED, type Exclusion } from './trial.ts';
+import { canPin, ROUNDS, ROUNDS_DROPPED, type Exclusion } from './trial.ts';
 import type { TreeFacts } from './trial-messages.ts';
 import { median, timesOf, type Times, type Verdict } from './verdict.ts';
 import type { TrialLayout, Workload } from './workload.ts';
@@ -96,7 +96,7 @@ export function makeReport(settings: ReportSettings): Report {
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       cpu: os.cpus()[0]?.model ?? 'unknown',
-      pinned: pinnedCpu() === undefined ? 'no' : 'yes',
+      pinned: canPin() ? 'yes' : 'no',
     },
     entries,
     baseline: Object.fromEntries(
@@ -145,8 +145,8 @@ function confirmationOf(workload: Workload, comparison: Comparison, runs: number
 /** The verdict on the objective: that of the mix, or the worst of the phases it names. */
 function objectiveVerdict(entry: ReportEntry, objective: Objective): Verdict | undefined {
   if (objective.phases.length === 0) return entry.verdicts['mix'];
-  const all = objective.phases.map((name) => entry.verdicts[name]!);
-  return all.reduce((worst, each) => (each.ratio > worst.ratio ? each : worst), all[0]!);
+  const all = objective.phases.flatMap((name) => entry.verdicts[name] ?? []);
+  return all.sort((a, b) => b.ratio - a.ratio)[0];
 }
 
 function recommend(settings: ReportSettings, entries: readonly ReportEntry[]): Recommendation {
@@ -188,19 +188,21 @@ function reasonOf(
 ): string {
   const { comparison, objective } = settings;
   if (comparison.isControlBroken) {
-    return 'the second copy of today’s layout came out different from the first: no verdict holds';
+    return 'the second copy of today’s layout came out different from the first';
   }
   const what = objective.phases.length === 0 ? 'the mix' : objective.phases.join(' and ');
   if (isFaster) {
     const { ratio, low, high } = objectiveVerdict(chosen, objective)!;
-    return `it takes ${percent(ratio)} of CPU time for ${what} (${percent(low)} to ${percent(high)})`;
+    const interval = `${percent(low)} to ${percent(high)}`;
+    return `its CPU time for ${what} is ${percent(ratio)} (${interval}) against the defaults`;
   }
   if (allowed.length === 0) {
     const misses = chosen.misses.join('; ');
     return `no layout that was tried meets the objective; today’s: ${misses}`;
   }
   if (chosen.name !== 'defaults') return 'today’s layout misses the objective, this one meets it';
-  return `no layout was faster for ${what} by more than the noise`;
+  const end = comparison.isSettled ? '' : '; not everything could be resolved in this time';
+  return `no layout was faster for ${what} by more than the noise${end}`;
 }
 
 /** The layout whose worst phase, at the upper end of its interval, is best; today's counts as 1. */
@@ -214,6 +216,7 @@ function safestOf(entries: readonly ReportEntry[]): ReportEntry {
 
 /** A ratio as a signed share: `+12 %`. */
 export function percent(ratio: number): string {
+  if (ratio >= 10) return `× ${ratio.toFixed(1)}`;
   const share = (ratio - 1) * 100;
   const digits = Math.abs(share) < 10 ? 1 : 0;
   return `${share >= 0 ? '+' : '−'}${Math.abs(share).toFixed(digits)} %`;

@@ -60,6 +60,8 @@ export interface TrialSettings {
   readonly rounds?: number;
   readonly roundsDropped?: number;
   readonly signal?: AbortSignal;
+  /** The program of workers, where it is not the one beside this file. */
+  readonly workerFile?: string;
   readonly onRound?: (round: number, rounds: number) => void;
 }
 
@@ -75,13 +77,44 @@ export function trialFolder(): string {
   throw failure('storage.permission', `no folder for the files of trials in ${os.tmpdir()}`);
 }
 
-/** The CPU that workers are pinned to, `undefined` where processes cannot be pinned. */
+/** Whether processes can be pinned to a CPU here. */
+export function canPin(): boolean {
+  return spawnSync('taskset', ['-cp', String(process.pid)]).status === 0;
+}
+
+/** Milliseconds over which processors are watched. */
+const WATCH_MS = 150;
+
+/** The CPU that workers are pinned to: the idlest; `undefined` where none can be chosen. */
 export function pinnedCpu(): string | undefined {
   const { stdout, status } = spawnSync('taskset', ['-cp', String(process.pid)], {
     encoding: 'utf8',
   });
   if (status !== 0) return undefined;
-  return /(\d+)\s*$/.exec(stdout.trim())?.[1];
+  const allowed = listOf(stdout.slice(stdout.lastIndexOf(':') + 1).trim());
+  const before = idleTicks();
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, WATCH_MS);
+  const after = idleTicks();
+  const idle = (cpu: string): number => (after.get(cpu) ?? 0) - (before.get(cpu) ?? 0);
+  return allowed.reduce<string | undefined>(
+    (best, cpu) => (best === undefined || idle(cpu) >= idle(best) ? cpu : best),
+    undefined,
+  );
+}
+
+/** The numbers of a list such as `0,2-3`. */
+function listOf(text: string): string[] {
+  return text.split(',').flatMap((part) => {
+    const [first, last] = part.split('-').map(Number) as [number, number?];
+    return Array.from({ length: (last ?? first) - first + 1 }, (_, i) => String(first + i));
+  });
+}
+
+/** Ticks that each CPU has been idle since the system started; empty without `/proc`. */
+function idleTicks(): Map<string, number> {
+  if (!fs.existsSync('/proc/stat')) return new Map();
+  const lines = fs.readFileSync('/proc/stat', 'utf8').matchAll(/^cpu(\d+) \d+ \d+ \d+ (\d+)/gm);
+  return new Map([...lines].map(([, cpu, idle]) => [cpu!, Number(idle)]));
 }
 
 class Worker {
@@ -89,10 +122,11 @@ class Worker {
   #resolve: ((message: WorkerMessage) => void) | undefined;
   #ended: WorkerMessage | undefined;
 
-  constructor(cpu: string | undefined) {
+  constructor(cpu: string | undefined, workerFile: string | undefined) {
     const here = fileURLToPath(import.meta.url);
-    const isSource = here.endsWith('.ts');
-    const file = path.join(path.dirname(here), isSource ? 'trial-worker.ts' : 'trial-worker.js');
+    const beside = `trial-worker${path.extname(here)}`;
+    const file = workerFile ?? path.join(path.dirname(here), beside);
+    const isSource = file.endsWith('.ts');
     const loader = isSource ? ['--import', 'ts-blank-space/register'] : [];
     const node = ['--single-threaded', '--expose-gc', '--no-warnings', ...loader, file];
     const command = cpu === undefined ? process.execPath : 'taskset';
@@ -146,7 +180,9 @@ export async function runGeneration(
   const since = performance.now();
   const folder = trialFolder();
   const cpu = pinnedCpu();
-  const workers = entries.map((_, i) => (excluded.has(i) ? undefined : new Worker(cpu)));
+  const workers = entries.map((_, i) =>
+    excluded.has(i) ? undefined : new Worker(cpu, settings.workerFile),
+  );
   const stop = (): void => workers.forEach((worker) => worker?.stop());
   settings.signal?.addEventListener('abort', stop);
   const cpuMs: number[][][] = [];

@@ -15,7 +15,10 @@ export function kib(bytes: number | undefined): string {
 export function verdictText(verdict: Verdict | undefined): string {
   if (verdict === undefined) return '';
   const { judgement, ratio, low, high } = verdict;
-  const interval = `${percent(low)} to ${percent(high)}`;
+  const isKnown = Number.isFinite(high);
+  const interval = isKnown
+    ? `${percent(low)} to ${percent(high)}`
+    : 'one generation is no interval';
   if (judgement === 'draw') return 'draw';
   if (judgement === 'unresolved') return `draw, not resolved (${interval})`;
   return `${judgement} ${percent(ratio)} (${interval})`;
@@ -47,7 +50,7 @@ function named(report: Report, entry: ReportEntry, wanted: string): string[] {
 
 function changes(report: Report, entry: ReportEntry): string {
   const all = [...named(report, entry, 'faster'), ...named(report, entry, 'slower')];
-  if (all.length === 0) return 'made no phase faster or slower by more than the noise';
+  if (all.length === 0) return 'no phase is known to be faster or slower by more than the noise';
   return `made ${all.map((phase) => `${phase} ${verdictText(entry.verdicts[phase])}`).join(', ')}`;
 }
 
@@ -56,10 +59,19 @@ function evens(report: Report, entry: ReportEntry): string {
   const open = named(report, entry, 'unresolved');
   const parts = [
     draws.length === 0 ? '' : `draw in ${draws.join(', ')}`,
-    open.length === 0 ? '' : `not resolved in ${open.join(', ')}`,
+    open.length === 0 ? '' : `not resolved: ${openText(entry, open)}`,
     `the mix: ${verdictText(entry.verdicts['mix'])}`,
   ];
   return parts.filter((part) => part !== '').join('; ');
+}
+
+/** Phases that are not resolved, each with its interval if there is one. */
+function openText(entry: ReportEntry, phases: readonly string[]): string {
+  const each = phases.map((phase) => {
+    const { low, high } = entry.verdicts[phase]!;
+    return Number.isFinite(high) ? `${phase} (${percent(low)} to ${percent(high)})` : phase;
+  });
+  return each.join(', ');
 }
 
 function files(report: Report, entry: ReportEntry): string {
@@ -89,7 +101,8 @@ function files(report: Report, entry: ReportEntry): string {
 export function methodText(report: Report): string {
   const { generations, rounds, seconds } = report;
   return (
-    `${generations} generations of fresh processes, ${rounds} counted runs of every layout in each, ` +
+    `${generations === 1 ? '1 generation' : `${generations} generations`} of fresh processes, ` +
+    `${rounds} counted runs of every layout in each, ` +
     `taking turns in random order, ${seconds.toFixed(0)} s. CPU time, compared within a round; ` +
     '“differs” means the whole interval lies beyond 5 %, “draw” within 10 %, anything else is ' +
     'not resolved.'
@@ -99,8 +112,8 @@ export function methodText(report: Report): string {
 /** The sentence about the control. */
 export function controlText(report: Report): string {
   const control = report.entries.at(-1)!.verdicts['mix'];
-  const text = control === undefined ? 'was not measured' : `is a ${verdictText(control)}`;
+  const text = control === undefined ? 'was not measured' : `came out ${verdictText(control)}`;
   if (!report.isControlBroken)
     return `Control: the second copy of the defaults ${text} in the mix.`;
-  return `CONTROL BROKEN: the second copy of the defaults came out ${verdictText(control)}; no verdicts.`;
+  return `CONTROL BROKEN: the second copy ${text}; no verdict holds.`;
 }
