@@ -23,6 +23,8 @@ import { type BufferId, PAGE_COMMIT_OFFSET, type PageId } from './pages.ts';
 const COMMIT_WORD = PAGE_COMMIT_OFFSET >> 2;
 /** Moves, range words and padding of a change frame beyond the page itself. */
 const CHANGE_OVERHEAD_BYTES = 1024;
+/** The base of a new page. */
+const ZEROES = new Int32Array(65536 >> 2);
 /** Pages that are placed together, as a run. */
 const PLACE_TOGETHER = 64;
 
@@ -183,7 +185,7 @@ function appendChange(pager: Pager, k: number, scratch: BufferId): void {
     const at = slab.offset(buffer) >> 2;
     takeCommitIdOf(pager, base, words, at);
     verifyHulls(pager, k, base);
-    const end = isNew ? nonZeroRanges(pager, k, w) : changedRanges(pager, k, base, scratch, w);
+    const end = changedRanges(pager, k, base, scratch, w);
     if (end === w && !isNew) return; // nothing differs
     const moves = isNew ? 0 : (o.moves[k]?.length ?? 0) / 3;
     log.endFrame(end, ((isNew ? CHANGE_BASE_ZERO : 0) << 8) | (moves << 16));
@@ -201,20 +203,7 @@ function takeCommitIdOf(pager: Pager, base: BufferId, words: Int32Array, at: num
   words[at + COMMIT_WORD + 1] = from === undefined ? 0 : from[f + COMMIT_WORD + 1]!;
 }
 
-/** Writes the ranges of a page that had no base; answers the end. */
-function nonZeroRanges(pager: Pager, k: number, w: number): number {
-  const { hull, buffer } = pager.overlay;
-  const { slab, log } = pager;
-  const words = slab.wordsOf(buffer[k]!);
-  const at = slab.offset(buffer[k]!) >> 2;
-  const split = firstHullEnd(hull, k);
-  let end = rangesAgainstZero(words, at, hull[k * 4]! >> 2, split, log.words, w);
-  const from = Math.max(split, hull[k * 4 + 2]! >> 2);
-  end = rangesAgainstZero(words, at, from, (hull[k * 4 + 3]! + 3) >> 2, log.words, end);
-  return end;
-}
-
-/** Writes the moves and ranges of a page that differs from its base; answers the end. */
+/** Writes the moves and ranges by which a page differs from its base; answers the end. */
 function changedRanges(
   pager: Pager,
   k: number,
@@ -223,19 +212,19 @@ function changedRanges(
   w: number,
 ): number {
   const { overlay: o, slab, log } = pager;
-  const { hull } = o;
-  const moves = o.moves[k];
-  let against = base;
+  const moves = base === 0 ? undefined : o.moves[k];
   let out = w;
+  let against = base;
   if (moves !== undefined) {
     slab.copy(base, scratch);
     out = applyAndWriteMoves(pager, scratch, moves, w);
     against = scratch;
   }
-  const a = slab.wordsOf(against);
-  const aAt = slab.offset(against) >> 2;
+  const a = against === 0 ? ZEROES : slab.wordsOf(against);
+  const aAt = against === 0 ? 0 : slab.offset(against) >> 2;
   const b = slab.wordsOf(o.buffer[k]!);
   const bAt = slab.offset(o.buffer[k]!) >> 2;
+  const { hull } = o;
   const split = firstHullEnd(hull, k);
   out = rangesBetween(a, aAt, b, bAt, hull[k * 4]! >> 2, split, log.words, out);
   const from = Math.max(split, hull[k * 4 + 2]! >> 2);
@@ -298,34 +287,6 @@ function rangesBetween(
     let end = i + 1;
     for (let j = end, gap = 0; j < to && gap < 2; j++) {
       if (a[aAt + j] === b[bAt + j]) gap++;
-      else {
-        end = j + 1;
-        gap = 0;
-      }
-    }
-    out[q++] = (i << 16) | (end - i);
-    for (let j = i; j < end; j++) out[q++] = b[bAt + j]!;
-    i = end;
-  }
-  return q;
-}
-
-/** As `rangesBetween`, against zeroes. */
-function rangesAgainstZero(
-  b: Int32Array,
-  bAt: number,
-  from: number,
-  to: number,
-  out: Int32Array,
-  q: number,
-): number {
-  let i = from;
-  while (i < to) {
-    while (i < to && b[bAt + i] === 0) i++;
-    if (i >= to) break;
-    let end = i + 1;
-    for (let j = end, gap = 0; j < to && gap < 2; j++) {
-      if (b[bAt + j] === 0) gap++;
       else {
         end = j + 1;
         gap = 0;
