@@ -80,6 +80,8 @@ export interface StatsReport extends StorageCounters {
   readonly freeSlots: number;
   readonly commitId: number;
   readonly versions: number;
+  /** Puts that found the same bytes there already, and wrote nothing. */
+  readonly putsElided: number;
   /** Commits at which snapshots are open, the running checkpoint among them. */
   readonly snapshots: readonly number[];
 }
@@ -534,6 +536,7 @@ export class Database {
       freeSlots: s.slots.freeCount,
       commitId: s.commitId,
       versions: s.versions.count,
+      putsElided: this.#store.transaction.elidedPuts,
       snapshots: s.versions.commits,
     };
   }

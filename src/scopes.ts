@@ -108,6 +108,10 @@ export abstract class DatabaseScope implements ObjectScope {
     this.database.endOwnWrite(false);
   }
 
+  statement(run: () => void): void {
+    this.database.store.statement(run);
+  }
+
   mayRepeat(cause: unknown): boolean {
     return this.database.mayRepeat(cause, this.view);
   }

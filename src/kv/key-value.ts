@@ -6,7 +6,7 @@
  */
 import { failure } from '../errors.ts';
 import { defineBucket, type CollectionDefinition, type FieldType } from '../model/schema.ts';
-import type { KeyRange, PointBucket, SourceView } from '../model/source.ts';
+import { LATEST, type KeyRange, type PointBucket, type SourceView } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 
 /** Where a handle was taken from: what it sees, and how its writes begin and end. */
@@ -20,6 +20,8 @@ export interface Scope {
   /** Ends a transaction that `beginWrite` began. */
   commitWrite(): void;
   rollbackWrite(): void;
+  /** Runs changes inside an open transaction that are taken back, alone, when one fails. */
+  statement(run: () => void): void;
   /** A view that stays as it is until `release`. */
   /**
    * Asked after a read failed: true when it was only that the writer of another process moved on,
@@ -86,7 +88,7 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
     if (existing !== undefined) refuseOther(existing, options);
     const made = defineBucket(name, keys ?? 'text', values ?? 'json', layout);
     this.#definition = existing ?? made;
-    this.#exists = existing !== undefined;
+    this.#exists = existing !== undefined && scope.view <= LATEST; // else it may be rolled back
     this.#lendsBytes = this.#definition.fields[1]!.type === 'bytes';
   }
 
@@ -169,19 +171,25 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
     return found;
   }
 
-  /** Makes many changes, all or none. */
+  /** Makes many changes, all or none, also inside a transaction. */
   batch(changes: Iterable<KeyValueChange<K, V>>): void {
     const own = this.#scope.beginWrite();
     try {
-      for (const change of changes) {
-        if (change.type === 'put') this.put(change.key, change.value);
-        else if (change.type === 'delete') this.delete(change.key);
-        else throw unknownChange(change);
-      }
+      this.#define();
+      if (own) this.#make(changes);
+      else this.#scope.statement(() => this.#make(changes));
     } catch (cause) {
       throw this.#failed(own, cause);
     }
     if (own) this.#scope.commitWrite();
+  }
+
+  #make(changes: Iterable<KeyValueChange<K, V>>): void {
+    for (const change of changes) {
+      if (change.type === 'put') this.#bucket.put(change.key, change.value);
+      else if (change.type === 'delete') this.#bucket.delete(change.key);
+      else throw unknownChange(change);
+    }
   }
 
   /** Deletes the entries of a range; returns how many there were. */
@@ -261,12 +269,7 @@ class Entries<K, V> implements IterableIterator<[K, V]> {
   #left: number;
   #isOpen = true;
 
-  constructor(
-    scope: Scope,
-    bucket: PointBucket,
-    options: RangeOptions<K>,
-    lendsBytes: boolean,
-  ) {
+  constructor(scope: Scope, bucket: PointBucket, options: RangeOptions<K>, lendsBytes: boolean) {
     const range = keyRange(options);
     this.#left = limitOf(options);
     this.#scope = scope;

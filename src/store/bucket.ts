@@ -135,6 +135,7 @@ export class Bucket implements Restorer {
       this.#value.shrink();
     }
     this.elidedPuts++;
+    this.#transaction.elidedPuts++;
     return false;
   }
 

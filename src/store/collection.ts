@@ -427,6 +427,7 @@ export class Collection implements Restorer {
     const id = this.#idIn(this.#key);
     if (sameBytes(this.#old, this.#record)) {
       this.elidedPuts++;
+      this.#transaction.elidedPuts++;
       return id;
     }
     this.#openAfter(id);

@@ -46,6 +46,8 @@ interface Mark {
 }
 
 export class Transaction {
+  /** Puts of every transaction that found the same bytes there already. */
+  elidedPuts = 0;
   #status: TransactionStatus = 'idle';
   /** Id of the newest mark; a state whose copy is of this mark need not be copied again. */
   mark = 0;
