@@ -138,8 +138,9 @@ function confirmationOf(workload: Workload, comparison: Comparison, runs: number
   const out = comparison.excluded.size;
   const what = workload.confirmation ?? 'every configuration gave the right result in every phase';
   if (out === 0) return `Checked in each of ${runs} timed runs: ${what}.`;
-  const names = [...comparison.excluded.keys()].map((i) => comparison.entries[i]!.name).join(', ');
-  return `NOT every configuration gave right results: ${names} is out. The others did.`;
+  const ordinals = [...comparison.excluded.keys()].sort((a, b) => a - b);
+  const names = ordinals.map((i) => comparison.entries[i]!.name).join(', ');
+  return `NOT every configuration gave right results; out: ${names}. The others did.`;
 }
 
 /** The verdict on the objective: that of the mix, or the worst of the phases it names. */
