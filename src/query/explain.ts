@@ -1,6 +1,5 @@
 /** Plans as text for people, one node a line, inputs indented below. */
-import { partName } from '../model/schema.ts';
-import { describeValue } from '../model/schema.ts';
+import { describeValue, partName } from '../model/schema.ts';
 import type { KeyRange } from '../model/source.ts';
 import { covers, keyOrders, type Tables } from './access-path.ts';
 import { inputsOf, type Plan, type ScanNode } from './algebra.ts';
@@ -13,8 +12,10 @@ export function expressionText(expression: Expression): string {
       return describeValue(expression.value);
     case 'column':
       return [expression.name, ...(expression.path ?? [])].join('.');
-    case 'compare':
-      return `${expressionText(expression.left)} ${expression.op} ${expressionText(expression.right)}`;
+    case 'compare': {
+      const { op, left, right } = expression;
+      return `${expressionText(left)} ${op} ${expressionText(right)}`;
+    }
     case 'and':
     case 'or':
       return `(${expression.terms.map(expressionText).join(` ${expression.kind} `)})`;
@@ -24,8 +25,10 @@ export function expressionText(expression: Expression): string {
       return `${expressionText(expression.term)} is null`;
     case 'isTrue':
       return `(${expressionText(expression.term)}) is true`;
-    case 'in':
-      return `${expressionText(expression.term)} in (${listText(expression.values.map(describeValue))})`;
+    case 'in': {
+      const values = listText(expression.values.map(describeValue));
+      return `${expressionText(expression.term)} in (${values})`;
+    }
     case 'prefix':
       return `${expressionText(expression.term)} begins with ${describeValue(expression.text)}`;
   }

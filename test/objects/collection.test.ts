@@ -1,3 +1,4 @@
+/** Collections of objects: records, questions, drift between declaration and file, sessions. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { and, Collection, not, open, or, type Database } from '../../src/index.ts';
 import { defineProperty } from '../support/properties.ts';

@@ -1,5 +1,6 @@
+/** The query engine against a plain filter: laws Q1, Q2, Q4, U1, and P6, P7 by name. */
 import { describe, expect, test } from 'vitest';
-import { Random } from '../../src/base/random.ts';
+import type { Random } from '../../src/base/random.ts';
 import { LATEST } from '../../src/model/source.ts';
 import { equalValues, type Value } from '../../src/model/value.ts';
 import type { Plan } from '../../src/query/algebra.ts';
