@@ -10,9 +10,5 @@ export const NOT_THROWN: readonly ErrorCode[] = [
 
 export const NOT_PROVOKED: readonly ErrorCode[] = [
   'usage.platform',
-  'schema.mismatch',
-  'conflict.writer_busy',
-  'conflict.snapshot_expired',
-  'limit.time',
   'internal.assertion',
 ];
