@@ -30,6 +30,7 @@ import type {
   RecordOf,
   UniqueOf,
 } from './objects/types.ts';
+import { Bucket } from './store/bucket.ts';
 import { schemaChange } from './store/schema-changes.ts';
 import type { Store } from './store/store.ts';
 
@@ -86,10 +87,9 @@ export abstract class DatabaseScope implements ObjectScope {
   }
 
   indexes(name: string): readonly IndexDefinition[] {
-    const { catalog } = this.database.store;
-    const entry = catalog.collection(name, this.view);
-    if (entry === undefined) return [];
-    return catalog.indexes(entry.structure, this.view).map((index) => index.definition);
+    const found = this.database.store.schema(this.view).find(name, this.view);
+    if (found === undefined || found instanceof Bucket) return [];
+    return found.indexes.map((index) => index.definition);
   }
 
   changeSchema(change: SchemaChange): void {
@@ -199,8 +199,8 @@ export class Transaction {
   }
 
   /**
-   * Returns a handle of a collection that reads and writes in this transaction, by name and declaration or
-   * from another handle.
+   * Returns a handle of a collection that reads and writes in this transaction, by name and
+   * declaration or from another handle.
    *
    * @throws {SchemaError} schema.mismatch when the file holds other types.
    */
