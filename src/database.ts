@@ -285,6 +285,7 @@ export class Database {
 
   /** Ends the open transaction; a commit that fails rolls back. */
   #end(commit: boolean, level: Durability): void {
+    if (this.#isClosed) return; // closing has rolled back
     try {
       if (!commit) {
         this.#store.rollback();
@@ -357,7 +358,9 @@ export class Database {
 
   /** Waits for the writers before; the turn is the caller's until it gives it on. */
   #turn(options: AsyncTransactionOptions): Promise<void> {
-    options.signal?.throwIfAborted();
+    if (options.signal?.aborted === true) {
+      throw failure('limit.cancelled', 'writing was cancelled before it began');
+    }
     if (!this.#isTaken && !this.#store.transaction.isOpen) {
       this.#isTaken = true;
       return Promise.resolve();
@@ -596,6 +599,7 @@ export class Database {
       throw cause;
     } finally {
       this.#store.dispose();
+      for (const enter of this.#queue.splice(0)) enter(); // to hear that it is closed
     }
     this.#tellSynced(undefined);
   }
