@@ -5,7 +5,7 @@
  * Line 9 of the strata.
  */
 import { Command, CommanderError, Option } from 'commander';
-import { infoCommand } from './info.ts';
+import { infoCommand } from './file-layout.ts';
 import { backupCommand, checkCommand, compactCommand, memoryCommand } from './maintenance.ts';
 import { EXIT, explain } from './output.ts';
 import { rebuildCommand, type RebuildFlags } from './rebuild.ts';

@@ -143,7 +143,9 @@ function checkAgainst(before: Report, report: Report, flags: TuneFlags): number 
   print(flags, { isWorse, isOtherMachine: isOther, lines }, () => {
     const rows = lines.map(baselineRow);
     const warning = isOther ? 'WARNING: the baseline is of another processor.\n' : '';
-    const end = isWorse ? 'worse than the baseline' : 'not worse than the baseline';
+    const isKnown = lines.every((line) => Number.isFinite(line.high));
+    const unsure = isKnown ? '' : '; too few generations to tell: give it more time';
+    const end = `${isWorse ? '' : 'not '}worse than the baseline${unsure}`;
     return `${warning}${table(['', 'now', 'interval', ''], rows)}\n${end}`;
   });
   return isWorse ? EXIT.worse : EXIT.done;
