@@ -121,6 +121,17 @@ export class Access {
     applyDrift(this.declared, this.scope, driftOf(this.declared, this.scope));
   }
 
+  /** Reads, and again if only the writer of another process moved on meanwhile. */
+  read<T>(run: () => T): T {
+    for (;;) {
+      try {
+        return run();
+      } catch (cause) {
+        if (!this.scope.mayRepeat(cause)) throw cause;
+      }
+    }
+  }
+
   /** Runs a function in the open transaction, or in one of its own. */
   write<T>(run: () => T): T {
     const own = this.scope.beginWrite();

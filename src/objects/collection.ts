@@ -52,7 +52,12 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
    */
   get(key: Id | U): R | undefined {
     const access = this.#access;
-    return access.isThere() ? (access.get(key) as R | undefined) : undefined;
+    try {
+      return access.isThere() ? (access.get(key) as R | undefined) : undefined;
+    } catch (cause) {
+      if (access.scope.mayRepeat(cause)) return this.get(key);
+      throw cause;
+    }
   }
 
   /** Returns the records of keys, in their order; `undefined` where there is none. */
@@ -63,9 +68,10 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
   /** Tells whether there is a record with the key. */
   has(key: Id | U): boolean {
     const access = this.#access;
-    if (!access.isThere()) return false;
-    if (access.isByFields(key)) return access.get(key) !== undefined;
-    return access.points.has(access.idOf(key), access.scope.view);
+    if (access.isByFields(key)) return this.get(key) !== undefined;
+    return access.read(
+      () => access.isThere() && access.points.has(access.idOf(key), access.scope.view),
+    );
   }
 
   /**
@@ -162,7 +168,7 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
   /** Returns the number of records. */
   count(): number {
     const access = this.#access;
-    return access.isThere() ? access.points.count(access.scope.view) : 0;
+    return access.read(() => (access.isThere() ? access.points.count(access.scope.view) : 0));
   }
 
   [Symbol.iterator](): IterableIterator<R> {

@@ -170,6 +170,15 @@ export class Query<R, T> implements Iterable<T> {
 
   /** Returns all rows. */
   toArray(): T[] {
+    try {
+      return this.#rows();
+    } catch (cause) {
+      if (this.#access.scope.mayRepeat(cause)) return this.toArray();
+      throw cause;
+    }
+  }
+
+  #rows(): T[] {
     const access = this.#access;
     if (!access.isThere()) return [];
     if (this.#field !== undefined) {
@@ -288,7 +297,11 @@ export class Query<R, T> implements Iterable<T> {
   #aggregate(name: AggregateFunction, field?: string): Value {
     const access = this.#access;
     if (field !== undefined) requireFieldName(access.definition, field);
-    if (!access.isThere()) return null;
+    return access.read(() => (access.isThere() ? this.#aggregated(name, field) : null));
+  }
+
+  #aggregated(name: AggregateFunction, field: string | undefined): Value {
+    const access = this.#access;
     const spec = this.#whole();
     const isBounded = spec.limit !== undefined || spec.offset !== 0;
     if (field === undefined && spec.condition === undefined && !isBounded && !spec.distinct)
@@ -413,6 +426,7 @@ class Rows<T> implements IterableIterator<T> {
       return { done: false, value: this.#make(this.#row, this.#view) as T };
     } catch (cause) {
       this.return();
+      this.#access.scope.mayRepeat(cause); // an iteration cannot be: it says if the writer moved on
       throw cause;
     }
   }
