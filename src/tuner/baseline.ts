@@ -5,7 +5,7 @@
  *
  * Source of the degrees of freedom: B. L. Welch, Biometrika 34 (1947). Line 7 of the strata.
  */
-import jstat from 'jstat';
+import { studentQuantile } from './student.ts';
 import type { Report } from './report.ts';
 
 /** What became worse or better, by phase and `file`. */
@@ -56,7 +56,7 @@ export function welch(
     error ** 2 /
     ((a.variance / a.count) ** 2 / (a.count - 1) + (b.variance / b.count) ** 2 / (b.count - 1));
   const isKnown = a.count > 1 && b.count > 1;
-  const t = degrees > 0 ? jstat.studentt.inv(1 - ALPHA / 2, degrees) : 0;
+  const t = degrees > 0 ? studentQuantile(1 - ALPHA / 2, degrees) : 0;
   const half = isKnown ? t * Math.sqrt(error) : Infinity;
   return {
     ratio: Math.exp(difference),

@@ -10,7 +10,7 @@
  *
  * Looks after 4, 6 and 8 generations at alpha 0.0167 each. Line 7 of the strata; arithmetic only.
  */
-import jstat from 'jstat';
+import { studentQuantile } from './student.ts';
 import type { Generation } from './trial.ts';
 
 /** Numbers of generations after which there is a look. */
@@ -46,7 +46,7 @@ export function judge(values: readonly number[], alpha = ALPHA): Verdict {
   let half = Infinity;
   if (n >= 2) {
     const variance = values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (n - 1);
-    half = jstat.studentt.inv(1 - alpha / 2, n - 1) * Math.sqrt(variance / n);
+    half = studentQuantile(1 - alpha / 2, n - 1) * Math.sqrt(variance / n);
   }
   return {
     judgement: judgementOf(mean - half, mean + half),
