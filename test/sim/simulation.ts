@@ -25,6 +25,11 @@ const ACTIONS_MAX = 40;
 /** Outcomes of one power loss that are tried beside the one that life goes on with. */
 const OUTCOMES_MORE = 3;
 const OPEN_TRIES_MAX = 50;
+/** What injected failures come to; a read cut short looks like damage, or like a foreign file. */
+const PLANNED = [
+  ...['storage.io', 'storage.failed', 'storage.full', 'storage.not_a_database'],
+  ...['corrupt.header', 'corrupt.page', 'corrupt.log'],
+];
 /** Every so many seeds runs with the expensive checks of `verify`. */
 const VERIFIED_EVERY = 5;
 
@@ -356,9 +361,7 @@ function isFailure(error: unknown): error is DatabaseError {
 }
 
 function isPlanned(error: DatabaseError): boolean {
-  // A read that a fault cut short looks like a damaged page or log.
-  const codes = ['storage.io', 'storage.failed', 'storage.full', 'corrupt.page', 'corrupt.log'];
-  return codes.includes(error.code);
+  return PLANNED.includes(error.code);
 }
 
 function randomOptions(random: Random, plant: Plant | undefined): SystemOptions {
