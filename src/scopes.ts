@@ -7,7 +7,12 @@ import type { Ledger } from './base/ledger.ts';
 import type { Database } from './database.ts';
 import { failure } from './errors.ts';
 import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
-import type { CollectionDefinition, IndexDefinition, SchemaChange } from './model/schema.ts';
+import type {
+  CollectionDefinition,
+  IndexDefinition,
+  SchemaChange,
+  TreeLayout,
+} from './model/schema.ts';
 import {
   LATEST,
   type PointBucket,
@@ -72,6 +77,11 @@ export abstract class DatabaseScope implements ObjectScope {
     this.database = database;
     this.source = database.source;
     this.ledger = database.storage.ledger;
+  }
+
+  get layoutDefaults(): TreeLayout {
+    const { tree, order, clusterBytes } = this.database.storage.header.layout;
+    return { tree, order, clusterSize: clusterBytes };
   }
 
   get isReadOnly(): boolean {

@@ -5,7 +5,12 @@
  * transaction or a snapshot. A write outside a transaction commits by itself.
  */
 import { failure } from '../errors.ts';
-import { defineBucket, type CollectionDefinition, type FieldType } from '../model/schema.ts';
+import {
+  defineBucket,
+  type CollectionDefinition,
+  type FieldType,
+  type TreeLayout,
+} from '../model/schema.ts';
 import { LATEST, type KeyRange, type PointBucket, type SourceView } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 
@@ -13,6 +18,8 @@ import type { Value } from '../model/value.ts';
 export interface Scope {
   /** The view that reads have now. */
   readonly view: SourceView;
+  /** Layout of new trees where the caller names none: what the file was made with. */
+  readonly layoutDefaults: TreeLayout;
   /** @throws {DatabaseError} when the scope is closed or the database failed. */
   check(): void;
   /** Begins a transaction unless one is open here; answers whether it did. */
@@ -86,7 +93,8 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
     this.#bucket = scope.bucket(name);
     const existing = scope.definition(name);
     if (existing !== undefined) refuseOther(existing, options);
-    const made = defineBucket(name, keys ?? 'text', values ?? 'json', layout);
+    const complete = { ...scope.layoutDefaults, ...layout };
+    const made = defineBucket(name, keys ?? 'text', values ?? 'json', complete);
     this.#definition = existing ?? made;
     this.#exists = existing !== undefined && scope.view <= LATEST; // else it may be rolled back
     this.#lendsBytes = this.#definition.fields[1]!.type === 'bytes';

@@ -28,7 +28,7 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
 
   /** Binds a declaration to a scope. */
   static declared(scope: ObjectScope, name: string, settings: CollectionSettings): Collection {
-    return new Collection(new Access(declare(name, settings), scope));
+    return new Collection(new Access(declare(name, settings, scope.layoutDefaults), scope));
   }
 
   /** The handle of the same collection in another scope. */

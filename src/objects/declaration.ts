@@ -90,7 +90,11 @@ export interface Declaration {
  * @throws {UsageError} usage.argument for unknown settings, naming the nearest.
  * @throws {SchemaError} schema.unknown_field for keys and indexes of fields that are not there.
  */
-export function declare(name: string, settings: CollectionSettings): Declaration {
+export function declare(
+  name: string,
+  settings: CollectionSettings,
+  layoutDefaults: TreeLayout,
+): Declaration {
   if (!isPlainObject(settings)) {
     throw failure('usage.argument', `the settings of collection ${name} are an object`);
   }
@@ -104,11 +108,15 @@ export function declare(name: string, settings: CollectionSettings): Declaration
     fields,
     key: key,
     open: settings.open ?? validator !== undefined,
-    ...(settings.layout !== undefined && { layout: settings.layout }),
+    layout: { ...layoutDefaults, ...settings.layout },
   });
   for (const [field] of defaults) requireField(definition, field);
-  const unique = (settings.unique ?? []).map((each) => indexOf(definition, each, true));
-  const plain = (settings.index ?? []).map((each) => indexOf(definition, each, false));
+  const unique = (settings.unique ?? []).map((each) =>
+    indexOf(definition, each, true, layoutDefaults),
+  );
+  const plain = (settings.index ?? []).map((each) =>
+    indexOf(definition, each, false, layoutDefaults),
+  );
   return {
     definition,
     indexes: distinctNames(name, [...unique, ...plain]),
@@ -205,6 +213,7 @@ function indexOf(
   definition: CollectionDefinition,
   setting: IndexSetting,
   unique: boolean,
+  layoutDefaults: TreeLayout,
 ): IndexDefinition {
   const extra =
     typeof setting === 'object' && 'parts' in setting
@@ -218,7 +227,7 @@ function indexOf(
     unique,
     ...(extra?.name !== undefined && { name: extra.name }),
     ...(extra?.nulls !== undefined && { nulls: extra.nulls }),
-    ...(extra?.layout !== undefined && { layout: extra.layout }),
+    layout: { ...layoutDefaults, ...extra?.layout },
   });
 }
 
