@@ -66,7 +66,8 @@ export class Bucket implements Restorer {
 
   get(key: Value, view: View): Value | undefined {
     const { tree } = this;
-    if (!tree.find(view, this.#key.bytes, this.#writeKey(key))) return undefined;
+    const length = this.#writeKey(key); // before `bytes` is asked for: a long key replaces them
+    if (!tree.find(view, this.#key.bytes, length)) return undefined;
     return this.valueOf(tree);
   }
 

@@ -135,7 +135,8 @@ export class Collection implements Restorer {
     let i = from;
     const cursor = this.#runCursor(view);
     try {
-      let found = cursor.seek(this.#probe.bytes, this.keys.fromId(id, this.#probe));
+      const length = this.keys.fromId(id, this.#probe);
+      let found = cursor.seek(this.#probe.bytes, length);
       for (;;) {
         if (found && readIdKey(cursor.key, 0) === id) {
           into.push(this.#decodeAt(cursor, id));
@@ -160,7 +161,8 @@ export class Collection implements Restorer {
   }
 
   has(id: RecordId, view: View): boolean {
-    return this.tree.has(view, this.#probe.bytes, this.keys.fromId(id, this.#probe));
+    const length = this.keys.fromId(id, this.#probe);
+    return this.tree.has(view, this.#probe.bytes, length);
   }
 
   /** The record that the tree has just found. */

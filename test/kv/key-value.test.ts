@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyValue } from '../../src/kv/key-value.ts';
 import { codeOf, errorOf, openDatabase } from '../database/open-database.ts';
+import { FaultFileSystem } from '../faults/fault-file.ts';
 
 function fruits(): KeyValue<string, number> {
   const bucket = openDatabase().kv<string, number>('fruits', { values: 'int' });
@@ -55,6 +56,24 @@ describe('KeyValue.get', () => {
       expect(bucket.get(`k${i}`)).toEqual(value);
     }
     expect(codeOf(() => bucket.put('null', null))).toBe('constraint.required');
+  });
+
+  test('finds a long key as the first thing that a handle does', () => {
+    // A key that outgrew the scratch was looked up in the bytes it had before.
+    const disk = new FaultFileSystem({ seed: 1 });
+    for (const length of [100, 1500, 20_000, 1_000_000]) {
+      const key = 'k'.repeat(length);
+      const first = openDatabase({}, disk);
+      first.kv<string, number>('b', { values: 'int' }).put(key, length);
+      first.close();
+      const db = openDatabase({}, disk);
+      const bucket = db.kv<string, number>('b');
+      expect(bucket.get(key)).toBe(length);
+      expect(bucket.get(key), 'and again').toBe(length);
+      expect(bucket.has(key)).toBe(true);
+      expect(bucket.view(key, (bytes) => bytes.length > 0)).toBe(true);
+      db.close();
+    }
   });
 
   test('finds what a large value spans over many pages', () => {
