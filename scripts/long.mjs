@@ -26,7 +26,7 @@ const JOBS = [
   ['tests-node-22', onNode(22)],
   ['tests-node-24', onNode(24)],
   ['simulation', 'npm run sim -- --seed 1 --crashes 50000 --seeds 2000 --on'],
-  ['layouts', 'npm run property -- "Database under any layout does as plain maps" --cases 500'],
+  ['layouts', 'npm run property -- "Database under any layout does as plain maps" --cases 42'],
   ['kills', script('test/processes/run-kills.ts 2000')],
   ['flips', script('test/storage/run-flips.ts')],
   [

@@ -26,9 +26,14 @@ const ACTIONS_MAX = 40;
 const OUTCOMES_MORE = 3;
 const OPEN_TRIES_MAX = 50;
 /** What injected failures come to; a read cut short looks like damage, or like a foreign file. */
-const PLANNED = [
-  ...['storage.io', 'storage.failed', 'storage.full', 'storage.not_a_database'],
-  ...['corrupt.header', 'corrupt.page', 'corrupt.log'],
+const PLANNED: readonly string[] = [
+  'storage.io',
+  'storage.failed',
+  'storage.full',
+  'storage.not_a_database',
+  'corrupt.header',
+  'corrupt.page',
+  'corrupt.log',
 ];
 /** Every so many seeds runs with the expensive checks of `verify`. */
 const VERIFIED_EVERY = 5;
