@@ -13,7 +13,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { DatabaseError, failure } from './errors.ts';
+import { DatabaseError, failure, LimitError } from './errors.ts';
 import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
 import {
@@ -501,7 +501,11 @@ export class Database {
     if (!storage.readOnly) storage.checkpoint();
     storage.isChecking = true;
     try {
-      runSteps(checkSteps(storage, this.#store, (fault) => faults.push(fault)));
+      const report = (fault: DatabaseError): void => {
+        if (fault instanceof LimitError) throw fault; // that says nothing about the file
+        faults.push(fault);
+      };
+      runSteps(checkSteps(storage, this.#store, report));
     } finally {
       storage.isChecking = false;
     }

@@ -236,7 +236,7 @@ describe('settings that differ from the file (P5)', () => {
     }
   });
 
-  test('every subset that names one wrongly is refused with both values, the file untouched', () => {
+  test('every subset that names one wrongly is refused with both values', () => {
     const disk = newFile();
     const before = Buffer.from(disk.image(PATH));
     let tried = 0;
@@ -338,7 +338,7 @@ describe('paths', () => {
     expect(openDatabase({}, mine).kv('b').get('key')).toBe('mine');
   });
 
-  test('a read-only open of a file that was not closed says so, or takes the last checkpoint', () => {
+  test('a read-only open of a file that was not closed says so, or looks back', () => {
     let disk = new FaultFileSystem({ seed: 1 });
     const db = openDatabase({}, disk);
     db.kv('b').put('old', 1);

@@ -1,0 +1,142 @@
+/**
+ * What the simulation found, each made small. Each test opens with the failure it guards; a seed
+ * alone would not last, since every change of the workload gives it another life.
+ */
+import { describe, expect, test } from 'vitest';
+import type { Database } from '../../src/database.ts';
+import { abandon, codeOf, errorOf, openDatabase } from '../database/open-database.ts';
+import { FaultFileSystem } from '../faults/fault-file.ts';
+import { commitFill, commitNew, holds, LAYOUT, open } from '../support/small-storage.ts';
+
+const LARGE_PAGES = { ...LAYOUT, pageBytes: 16384, extentBytes: 16 * 16384 };
+/** 64 buffers of 16 KiB. */
+const SMALL = { layout: LARGE_PAGES, memoryBytes: 2 << 20 };
+
+/** A disk with a closed storage of 300 pages, and their ids. */
+function diskWithPages() {
+  const disk = new FaultFileSystem({ seed: 1 });
+  const storage = open(disk, SMALL);
+  const pages = Array.from({ length: 10 }, () => commitNew(storage, 30, 1)).flat();
+  storage.close();
+  return { disk, pages };
+}
+
+describe('Storage under the smallest budget', () => {
+  test('recovers more changed pages than there are buffers', () => {
+    // Every buffer was dirty; writing one out needed the bitmap of slots, which needed a buffer,
+    // and so on until all were pinned: `limit.memory` at every open.
+    const { disk, pages } = diskWithPages();
+    const storage = open(disk, SMALL);
+    for (const page of pages) commitFill(storage, [page], 2, 'none', 200);
+    storage.flush();
+    const next = disk.kill();
+    const recovered = open(next, SMALL);
+    for (const page of pages) expect(holds(recovered, page, 2, undefined, 200)).toBe(true);
+    recovered.close();
+    expect(recovered.ledger.usedBytes).toBe(0);
+  });
+
+  test('checkpoints a run of pages that takes every buffer', () => {
+    // A step of a checkpoint pinned all 64 buffers and then needed one for the bitmap.
+    const { disk, pages } = diskWithPages();
+    const storage = open(disk, SMALL);
+    for (let round = 3; round < 6; round++) {
+      for (const page of pages.slice(0, 80)) commitFill(storage, [page], round, 'none', 100);
+      storage.checkpoint();
+    }
+    for (const page of pages.slice(0, 80)) {
+      expect(holds(storage, page, 5, undefined, 100)).toBe(true);
+    }
+    storage.close();
+    expect(storage.ledger.usedBytes).toBe(0);
+  });
+});
+
+describe('Database', () => {
+  const bytesOf = (db: Database) =>
+    db.kv<number, Uint8Array>('b', { keys: 'int', values: 'bytes' });
+
+  test('a full commit that changes nothing makes what it found durable', () => {
+    // It returned without a sync; the equal value of an earlier commit `none` was then lost.
+    const disk = new FaultFileSystem({ seed: 1 });
+    const db = openDatabase({ durability: 'none', delayMs: 1e9 }, disk);
+    bytesOf(db).put(1, new Uint8Array(10));
+    db.transaction(() => bytesOf(db).put(1, new Uint8Array(10)), { durability: 'full' });
+    for (let seed = 0; seed < 40; seed++) {
+      const after = openDatabase({}, disk.crash(seed));
+      expect(bytesOf(after).has(1)).toBe(true);
+      after.close();
+    }
+  });
+
+  test('a savepoint whose image finds no room is not charged for', () => {
+    // 160 bytes stayed charged for each page that could not be saved.
+    const disk = new FaultFileSystem({ seed: 1 });
+    const db = openDatabase({ memory: '2 MiB', pageSize: '4 KiB' }, disk);
+    const bucket = bytesOf(db);
+    const value = (n: number): Uint8Array => new Uint8Array(900).fill(n);
+    bucket.put(0, value(0));
+    const tx = db.begin();
+    for (let i = 0; i < 1500; i++) bucket.put(i, value(1));
+    tx.savepoint();
+    disk.inject({ operation: 'write', kind: 'full', times: Infinity });
+    const change = (): void => {
+      for (let i = 0; i < 1500; i++) bucket.put(i, value(2));
+    };
+    expect(codeOf(change)).toBe('storage.full');
+    tx.rollback();
+    disk.clearFaults();
+    expect(bucket.count()).toBe(1); // and nothing is charged after the close
+  });
+
+  test('a commit that fails with snapshots open leaves nothing charged', () => {
+    // What was reserved for versions, and the tables of a running checkpoint, stayed charged.
+    const disk = new FaultFileSystem({ seed: 1 });
+    const db = openDatabase({ memory: '2 MiB', pageSize: '4 KiB' }, disk);
+    const bucket = bytesOf(db);
+    db.transaction(() => {
+      for (let i = 0; i < 400; i++) bucket.put(i, new Uint8Array(500));
+    });
+    db.snapshot();
+    bucket.put(0, new Uint8Array(1));
+    db.storage.startCheckpoint();
+    db.storage.idle();
+    disk.inject({ operation: 'write', kind: 'io', pathEnd: '-log', times: Infinity });
+    const change = (): void =>
+      db.transaction(() => {
+        for (let i = 0; i < 400; i += 20) bucket.put(i, new Uint8Array(400));
+      });
+    expect(errorOf(change).code).toBe('storage.io');
+    disk.clearFaults();
+    db.close();
+    expect(db.memory().usedBytes).toBe(0);
+    abandon(db);
+    expect(openDatabase({}, disk.crash()).kv('b').count()).toBe(400);
+  });
+
+  test('snapshots over many schemas fit a small budget', () => {
+    // Each version of the schema stayed charged with all its collections until `limit.memory`.
+    const db = openDatabase({ memory: '2 MiB', pageSize: '4 KiB' });
+    const snapshots = Array.from({ length: 7 }, (_, i) => {
+      db.kv<string, number>(`bucket ${i}`, { values: 'int' }).put('a', i);
+      return db.snapshot();
+    });
+    for (let round = 0; round < 2; round++)
+      for (const [i, snapshot] of snapshots.entries())
+        for (let j = 0; j < 7; j += 2) {
+          expect(snapshot.kv(`bucket ${j}`).get('a')).toBe(j <= i ? j : undefined);
+        }
+    for (const snapshot of snapshots) snapshot.close();
+  });
+
+  test('a check that lacks memory says so, and reports no fault', () => {
+    // It was reported as if the file were damaged.
+    const db = openDatabase({ memory: '2 MiB', pageSize: '4 KiB' });
+    bytesOf(db).put(1, new Uint8Array(1));
+    const { ledger } = db.storage;
+    const bytes = ledger.availableBytes;
+    ledger.charge('work', bytes);
+    expect(codeOf(() => db.check())).toBe('limit.memory');
+    ledger.release('work', bytes);
+  });
+});
