@@ -30,6 +30,7 @@ import { compactFile } from '../../src/storage/compact.ts';
 import type { FileSystem } from '../../src/storage/file.ts';
 import { EmbeddedSource } from '../../src/store/embedded-source.ts';
 import { StorePointAccess } from '../../src/store/point-access.ts';
+import { withPlant } from './plants.ts';
 import type {
   CollectionKind,
   Level,
@@ -522,5 +523,6 @@ class DatabaseSystem extends Reads implements System {
 
 export const DATABASE_SYSTEM: SystemFactory = {
   name: 'database',
+  withPlant,
   open: (disk, path, options) => new DatabaseSystem(disk, path, options),
 };

@@ -5,7 +5,8 @@
 import { expect, test } from 'vitest';
 import { DATABASE_SYSTEM } from './database-system.ts';
 import { Report } from './report.ts';
-import { live } from './simulation.ts';
+import { live, SimulationFailure } from './simulation.ts';
+import type { Plant } from './system.ts';
 
 const CRASHES = 1000;
 
@@ -20,3 +21,19 @@ test.each([1, 100_001])(
     expect(report.backups, report.toString()).toBeGreaterThan(0);
   },
 );
+
+/** Faults that a few lives find; `plants.test.ts` has all of them, on pages alone. */
+const FOUND_SOON: readonly Plant[] = [
+  'sync-left-out',
+  'slot-reused-early',
+  'frame-published-early',
+  'free-space-wrong',
+];
+
+test.each(FOUND_SOON)('a life finds the planted fault %s', { timeout: 120_000 }, (plant) => {
+  const lives = (): void => {
+    for (let seed = 1; seed <= 20; seed++)
+      live({ factory: DATABASE_SYSTEM, seed, plant, report: new Report() });
+  };
+  expect(lives).toThrow(SimulationFailure);
+});

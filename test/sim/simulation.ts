@@ -82,7 +82,12 @@ export function live(options: LifeOptions): void {
   const before = isVerifying();
   setVerifying(options.seed % VERIFIED_EVERY === 0);
   try {
-    while (life.cycleCount < life.cyclesMax) life.cycle();
+    const { plant, factory } = options;
+    const run = (): void => {
+      while (life.cycleCount < life.cyclesMax) life.cycle();
+    };
+    if (plant !== undefined && factory.withPlant !== undefined) factory.withPlant(plant, run);
+    else run();
   } catch (cause) {
     throw new SimulationFailure(options.seed, life.cycleCount, repeatCommand(options), cause);
   } finally {

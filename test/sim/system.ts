@@ -120,6 +120,8 @@ export interface System extends SystemReads {
 
 export interface SystemFactory {
   readonly name: string;
+  /** Runs something with a fault planted; systems that plant by themselves leave it out. */
+  withPlant?<T>(plant: Plant, run: () => T): T;
   /** Opens or creates; recovers first when the last process did not close. */
   open(disk: FileSystem, path: string, options: SystemOptions): System;
 }
