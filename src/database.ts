@@ -440,7 +440,10 @@ export class Database {
   #tellSynced(cause: unknown): void {
     const waiters = this.#syncWaiters;
     this.#syncWaiters = [];
-    for (const waiter of waiters) cause === undefined ? waiter.resolve() : waiter.reject(cause);
+    for (const waiter of waiters) {
+      if (cause === undefined) waiter.resolve();
+      else waiter.reject(cause);
+    }
   }
 
   #scheduleSync(): void {
