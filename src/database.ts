@@ -13,7 +13,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { DatabaseError, failure, LimitError } from './errors.ts';
+import { type DatabaseError, failure, LimitError } from './errors.ts';
 import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
 import {
