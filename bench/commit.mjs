@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { open } from '../dist/index.js';
 
 const CLIENTS = 64;
+const ROUNDS_PER_CLIENT = 1000;
 const { values: args } = parseArgs({
   options: { rounds: { type: 'string', default: '1500' }, json: { type: 'string' } },
 });
@@ -78,8 +79,8 @@ const clientSync = async (count) => {
 };
 const rateOf = async (run) => {
   const since = performance.now();
-  await Promise.all(Array.from({ length: CLIENTS }, () => run(200)));
-  return (CLIENTS * 200) / (performance.now() - since);
+  await Promise.all(Array.from({ length: CLIENTS }, () => run(ROUNDS_PER_CLIENT)));
+  return (CLIENTS * ROUNDS_PER_CLIENT) / (performance.now() - since);
 };
 const group = await rateOf(clientSync);
 const groupAsync = await rateOf(client);

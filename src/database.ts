@@ -157,7 +157,9 @@ export class Database {
       memoryBytes: settings.memoryBytes,
       layout: settings.layout,
       named: settings.named,
-      fileId: crypto.getRandomValues(new Uint8Array(16)),
+      get fileId() {
+        return crypto.getRandomValues(new Uint8Array(16)); // loading it takes milliseconds
+      },
       readOnly: options.readOnly ?? false,
       lastCheckpoint: options.lastCheckpoint ?? false,
       delayMs: this.#delayMs,

@@ -39,7 +39,7 @@ export interface StorageOptions {
   /** Layout of a new file. */
   readonly layout: FileLayout;
   /** Random bytes that name a new file. */
-  readonly fileId: Uint8Array;
+  readonly fileId: Uint8Array; // read only when a file is made: it may be a getter
   readonly readOnly?: boolean;
   /** Lets a read-only open see the last checkpoint of a file that was not closed. */
   readonly lastCheckpoint?: boolean;
@@ -538,8 +538,9 @@ function refuseBigEndian(): void {
  * file alone, so that two processes that create the same database at once do not share it.
  */
 function createIfAbsent(options: StorageOptions): void {
-  const { fs, path, layout, fileId } = options;
+  const { fs, path, layout } = options;
   if (fs.exists(path)) return;
+  const { fileId } = options;
   const unique = Array.from(fileId, (byte) => byte.toString(16).padStart(2, '0')).join('');
   const temporary = `${path}-new-${unique}`;
   const file = fs.open(temporary, 'create');
