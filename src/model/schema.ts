@@ -50,6 +50,11 @@ export interface FieldDefinition {
 export interface KeyPart {
   readonly field: string;
   readonly path?: readonly string[];
+  /**
+   * Whether the part stands for the elements of the list that is there: a record has a key for each
+   * different element, and none without elements. Of one part of an index at most.
+   */
+  readonly elements?: boolean;
   readonly descending: boolean;
   readonly collation: string;
 }
@@ -200,6 +205,8 @@ export function defineBucket(
 /** Completes and checks the definition of an index of a collection. */
 export function defineIndex(collection: CollectionDefinition, input: IndexInput): IndexDefinition {
   const parts = defineParts(input.parts, collection);
+  if (parts.filter((part) => part.elements === true).length > 1)
+    throw failure('usage.argument', 'an index is over the elements of one list, not of several');
   const name = input.name ?? parts.map(partName).join(', ');
   requireName('index', name);
   const nulls = input.nulls ?? 'distinct';
@@ -259,6 +266,9 @@ interface Shape {
 function defineKey(key: CollectionInput['key'], shape: Shape): RecordKey {
   if (key === undefined) return { kind: 'generated' };
   const parts = defineParts(typeof key === 'string' ? [key] : key, shape);
+  const elements = parts.find((part) => part.elements === true);
+  if (elements !== undefined)
+    throw failure('usage.argument', `${partName(elements)}: a record has one key, not several`);
   const only = parts.length === 1 ? fieldOf(shape, parts[0]!.field) : undefined;
   if (only?.type === 'int' && parts[0]!.path === undefined && !parts[0]!.descending)
     return { kind: 'integer', field: only.name };
@@ -276,12 +286,24 @@ function defineParts(input: readonly KeyPartInput[], shape: Shape): readonly Key
       const names = shape.fields.map((field) => field.name);
       throw unknownName('schema.unknown_field', 'field', part.field, names);
     }
+    if (part.elements === true) requireList(part, fieldOf(shape, part.field));
     return {
       field: part.field,
       ...(part.path !== undefined && part.path.length > 0 && { path: [...part.path] }),
+      ...(part.elements === true && { elements: true }),
       descending: part.descending ?? false,
       collation: part.collation ?? 'binary',
     };
+  });
+}
+
+/** Refuses elements of what never is a list. */
+function requireList(part: Partial<KeyPart>, field: FieldDefinition | undefined): void {
+  const type = field?.type ?? 'any';
+  const isInMap = part.path !== undefined && part.path.length > 0;
+  if (['any', 'json', isInMap ? 'map' : 'list'].includes(type)) return;
+  throw failure('usage.argument', `${field!.name} is ${type}, which has no elements to index`, {
+    detail: { field: field!.name, type },
   });
 }
 
@@ -309,7 +331,8 @@ export function fieldOf(shape: Shape, name: string): FieldDefinition | undefined
 
 /** A key part as messages name it. */
 export function partName(part: KeyPart): string {
-  return part.path === undefined ? part.field : [part.field, ...part.path].join('.');
+  const name = part.path === undefined ? part.field : [part.field, ...part.path].join('.');
+  return part.elements === true ? `${name}[]` : name;
 }
 
 export function deepFreeze<T>(value: T): T {

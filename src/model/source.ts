@@ -58,7 +58,10 @@ export interface SkipHint {
 
 export interface ScanRequest {
   readonly collection: string;
-  /** The index to go by; absent: the collection's own order. */
+  /**
+   * The index to go by; absent: the collection's own order. An index over elements gives a record
+   * once for each of its keys in the ranges.
+   */
   readonly index?: string;
   /** Ranges that do not overlap, in ascending order of keys; absent: everything. */
   readonly ranges?: readonly KeyRange[];
@@ -113,6 +116,8 @@ export interface IndexStatistics {
   readonly entryCount: number;
   /** Estimated different keys, by number of leading parts: the first for one part. */
   readonly distinctCounts: readonly number[];
+  /** Average number of keys of a record: 1 unless a part stands for the elements of a list. */
+  readonly keysPerRecord: number;
   /** Least and greatest value of the first part, `undefined` without entries. */
   readonly least: Value | undefined;
   readonly greatest: Value | undefined;

@@ -64,6 +64,7 @@ export class RememberedTables implements Tables {
       name: OWN_ORDER,
       entryCount: recordCount,
       distinctCounts: [],
+      keysPerRecord: 1,
       least,
       greatest,
     };

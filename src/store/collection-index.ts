@@ -3,6 +3,9 @@
  * the keys of the records before and after a change, decides what the change means for the index,
  * checks uniqueness, and then applies it; all decisions come before the first change to any tree.
  *
+ * A record has one key in an index, or, where a part stands for the elements of a list, one for
+ * each different element: none without elements.
+ *
  *   posting-index.ts   integer record ids: key → ids, compressed
  *   entry-index.ts     records organised by key: one entry a record
  */
@@ -17,6 +20,7 @@ import type { Value } from '../model/value.ts';
 import type { Cursor } from '../storage/btree-cursor.ts';
 import type { Tree } from '../storage/btree.ts';
 import type { View } from '../storage/pages.ts';
+import { KeySet } from './key-set.ts';
 import { PartSources } from './part-sources.ts';
 
 /** What the key of a record is to the index. */
@@ -24,6 +28,21 @@ export const SKIPPED = 0; // no entry: a null under the policy `skip`, or no rec
 export const LOOSE = 1; // an entry that need not be unique
 export const STRICT = 2; // an entry that must be the only one of its key
 export type KeyState = typeof SKIPPED | typeof LOOSE | typeof STRICT;
+
+/** Keys that are changed between two times that the storage may let go of pages. */
+const KEYS_PER_SETTLING = 64;
+
+/** What an index over elements needs beside: the keys of the records before and after. */
+class Elements {
+  readonly part: number;
+  readonly before = new KeySet();
+  readonly after = new KeySet();
+  readonly visited = new KeySet();
+
+  constructor(part: number) {
+    this.part = part;
+  }
+}
 
 export abstract class CollectionIndex {
   readonly definition: IndexDefinition;
@@ -34,9 +53,11 @@ export abstract class CollectionIndex {
   protected readonly newKey = new ByteWriter(64);
   protected readonly oldKey = new ByteWriter(64);
   readonly #sources: PartSources;
+  readonly #elements: Elements | undefined;
   #newState: KeyState = SKIPPED;
   #oldState: KeyState = SKIPPED;
   #isUnchanged = false;
+  #isSameId = false;
 
   constructor(
     definition: IndexDefinition,
@@ -47,6 +68,8 @@ export abstract class CollectionIndex {
     this.definition = definition;
     this.tree = tree;
     this.#sources = new PartSources(records, definition.parts);
+    const elements = definition.parts.findIndex((part) => part.elements === true);
+    this.#elements = elements < 0 ? undefined : new Elements(elements);
     this.codec = new KeyCodec(
       definition.parts.map((part) => ({
         descending: part.descending,
@@ -55,14 +78,91 @@ export abstract class CollectionIndex {
     );
   }
 
-  /** Writes the key of an encoded record. */
-  encode(reader: RecordReader, into: ByteWriter): KeyState {
+  /** Whether records may have several keys here, or none. */
+  get hasElements(): boolean {
+    return this.#elements !== undefined;
+  }
+
+  /**
+   * Calls with each key that an encoded record has here, in order and without repetition; the key
+   * is in `into` during the call, its state says whether it must be unique.
+   */
+  eachKey(
+    reader: RecordReader,
+    into: ByteWriter,
+    visit: (state: typeof LOOSE | typeof STRICT) => void,
+  ): void {
+    if (this.#elements === undefined) {
+      const state = this.#encode(reader, into);
+      if (state !== SKIPPED) visit(state);
+      return;
+    }
+    const { visited } = this.#elements;
+    this.#collect(reader, visited, into);
+    for (let i = 0; i < visited.count; i++) visit(visited.at(i, into));
+    visited.clear();
+  }
+
+  /** Whether the first `length` bytes are a key that an encoded record has here. */
+  isKeyOf(reader: RecordReader, bytes: Uint8Array, length: number, scratch: ByteWriter): boolean {
+    let isKey = false;
+    const compare = (): void => {
+      isKey ||= compareBytes(scratch.bytes, 0, scratch.length, bytes, 0, length) === 0;
+    };
+    if (this.#elements === undefined) this.eachKey(reader, scratch, compare);
+    else this.#eachElement(reader, scratch, compare);
+    return isKey;
+  }
+
+  /** Writes the one key of an encoded record. */
+  #encode(reader: RecordReader, into: ByteWriter): KeyState {
     into.length = 0;
     const hasNull = this.#sources.appendAll(this.codec, reader, into);
     requireKeySize(into.length);
+    return this.#stateOf(hasNull);
+  }
+
+  #stateOf(hasNull: boolean): KeyState {
     const { unique, nulls } = this.definition;
     if (hasNull && nulls === 'skip') return SKIPPED;
     return unique && (!hasNull || nulls === 'equal') ? STRICT : LOOSE;
+  }
+
+  /** Writes the key of each element of a record, in the order of the list. */
+  #eachElement(
+    reader: RecordReader,
+    into: ByteWriter,
+    visit: (state: typeof LOOSE | typeof STRICT) => void,
+  ): void {
+    const { codec } = this;
+    const sources = this.#sources;
+    const elementPart = this.#elements!.part;
+    const list = sources.value(elementPart, reader);
+    if (!Array.isArray(list)) return;
+    into.length = 0;
+    let hasNull = false;
+    for (let i = 0; i < elementPart; i++)
+      if (sources.append(i, codec, reader, into)) hasNull = true;
+    const head = into.length;
+    const tail = new ByteWriter(64);
+    for (let i = elementPart + 1; i < sources.count; i++)
+      if (sources.append(i, codec, reader, tail)) hasNull = true;
+    for (const element of list as readonly Value[]) {
+      into.length = head;
+      codec.append(elementPart, element, into);
+      into.append(tail.bytes, 0, tail.length);
+      requireKeySize(into.length);
+      const state = this.#stateOf(hasNull || element === null);
+      if (state !== SKIPPED) visit(state);
+    }
+  }
+
+  /** Makes a set of the keys that a record has here; of none for no record. */
+  #collect(reader: RecordReader | undefined, into: KeySet, scratch: ByteWriter): void {
+    into.clear();
+    if (reader === undefined) return;
+    this.#eachElement(reader, scratch, (state) => into.add(scratch, state));
+    into.order();
   }
 
   /**
@@ -79,13 +179,38 @@ export abstract class CollectionIndex {
         return;
       }
     }
-    this.#oldState = before === undefined ? SKIPPED : this.encode(before, this.oldKey);
-    this.#newState = after === undefined ? SKIPPED : this.encode(after, this.newKey);
+    if (this.#elements !== undefined) {
+      this.#planElements(before, after, isSameId);
+      this.#requireFree(this.#elements);
+      return;
+    }
+    this.#oldState = before === undefined ? SKIPPED : this.#encode(before, this.oldKey);
+    this.#newState = after === undefined ? SKIPPED : this.#encode(after, this.newKey);
     const isSameKey =
       this.#oldState !== SKIPPED && this.#newState !== SKIPPED && sameKey(this.oldKey, this.newKey);
     this.#isUnchanged = isSameKey && isSameId;
     if (this.#newState === STRICT && !isSameKey && this.hasKey(this.newKey))
       throw this.#duplicate(after!);
+  }
+
+  #planElements(
+    before: RecordReader | undefined,
+    after: RecordReader | undefined,
+    isSameId: boolean,
+  ): void {
+    this.#isUnchanged = false;
+    this.#isSameId = isSameId;
+    this.#collect(before, this.#elements!.before, this.oldKey);
+    this.#collect(after, this.#elements!.after, this.newKey);
+  }
+
+  /** Refuses new keys that must be unique and are there; those of the record itself are not new. */
+  #requireFree({ before, after }: Elements): void {
+    if (!this.definition.unique) return;
+    const { newKey } = this;
+    after.eachMissingIn(before, (i) => {
+      if (after.at(i, newKey) === STRICT && this.hasKey(newKey)) throw this.duplicateOf(newKey);
+    });
   }
 
   /** The same decision where the record was there before, so that nothing needs checking. */
@@ -94,8 +219,9 @@ export abstract class CollectionIndex {
     after: RecordReader | undefined,
     isSameId: boolean,
   ): void {
-    this.#oldState = before === undefined ? SKIPPED : this.encode(before, this.oldKey);
-    this.#newState = after === undefined ? SKIPPED : this.encode(after, this.newKey);
+    if (this.#elements !== undefined) return this.#planElements(before, after, isSameId);
+    this.#oldState = before === undefined ? SKIPPED : this.#encode(before, this.oldKey);
+    this.#newState = after === undefined ? SKIPPED : this.#encode(after, this.newKey);
     this.#isUnchanged =
       isSameId &&
       this.#oldState !== SKIPPED &&
@@ -106,8 +232,36 @@ export abstract class CollectionIndex {
   /** Does what was planned; ids as in the record's collection. */
   apply(oldId: RecordId, newId: RecordId): void {
     if (this.#isUnchanged) return;
+    if (this.#elements !== undefined) return this.#applyElements(this.#elements, oldId, newId);
     if (this.#oldState !== SKIPPED) this.remove(this.oldKey, oldId, this.#oldState);
     if (this.#newState !== SKIPPED) this.add(this.newKey, newId, this.#newState);
+  }
+
+  #applyElements({ before, after }: Elements, oldId: RecordId, newId: RecordId): void {
+    const { oldKey, newKey } = this;
+    let changed = 0;
+    const settle = (): void => {
+      if (++changed % KEYS_PER_SETTLING === 0) this.tree.pages.settle();
+    };
+    const remove = (i: number): void => {
+      const state = before.at(i, oldKey);
+      this.remove(oldKey, oldId, state);
+      settle();
+    };
+    const add = (i: number): void => {
+      const state = after.at(i, newKey);
+      this.add(newKey, newId, state);
+      settle();
+    };
+    if (this.#isSameId) {
+      before.eachMissingIn(after, remove);
+      after.eachMissingIn(before, add);
+    } else {
+      for (let i = 0; i < before.count; i++) remove(i);
+      for (let i = 0; i < after.count; i++) add(i);
+    }
+    before.clear();
+    after.clear();
   }
 
   /** Puts the entry of a record, for building; the key must be unique where that is asked. */
@@ -118,6 +272,13 @@ export abstract class CollectionIndex {
   #duplicate(record: RecordReader): Error {
     const { collection, parts, name } = this.definition;
     const values = parts.map((_, i) => this.#sources.value(i, record));
+    return duplicateKey(collection, parts.map(partName), values, name);
+  }
+
+  /** The error of a key that must be unique and is there already; with the values of the key. */
+  duplicateOf({ bytes, length }: ByteWriter): Error {
+    const { collection, parts, name } = this.definition;
+    const values = this.codec.decode(bytes, 0, length);
     return duplicateKey(collection, parts.map(partName), values, name);
   }
 

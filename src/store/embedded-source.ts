@@ -183,11 +183,12 @@ function coveredFields(
     const part = index.definition.parts.findIndex((each) => each.field === name);
     const ordinal = codec.ordinalOf(name);
     if (part < 0 || ordinal === undefined) return undefined;
-    const { path, collation } = index.definition.parts[part]!;
+    const { path, collation, elements } = index.definition.parts[part]!;
     const { type } = definition.fields[ordinal]!;
     // A key does not tell 1 from 1.0, nor how a text was written before its collation.
     const isExact = type !== 'any' && type !== 'json' && type !== 'number';
     const isNested = type === 'list' || type === 'map';
+    if (elements === true) return undefined;
     if (path !== undefined || collation !== 'binary' || !isExact || isNested) return undefined;
     covered.push({ part, kind: KIND[type as KindName] });
   }

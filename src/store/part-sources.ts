@@ -36,12 +36,13 @@ export class PartSources {
   appendAll(codec: KeyCodec, reader: RecordReader, into: ByteWriter): boolean {
     let hasNull = false;
     for (let i = 0; i < this.#sources.length; i++) {
-      if (this.#append(i, codec, reader, into)) hasNull = true;
+      if (this.append(i, codec, reader, into)) hasNull = true;
     }
     return hasNull;
   }
 
-  #append(part: number, codec: KeyCodec, reader: RecordReader, into: ByteWriter): boolean {
+  /** Appends one part of a key; answers whether it is null. */
+  append(part: number, codec: KeyCodec, reader: RecordReader, into: ByteWriter): boolean {
     const { slot, path } = this.#sources[part]!;
     if (path === undefined && slot >= 0 && reader.locate(slot)) {
       codec.appendStored(part, reader, into);

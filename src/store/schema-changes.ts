@@ -28,7 +28,7 @@ import { WRITER } from '../storage/pages.ts';
 import { Bucket } from './bucket.ts';
 import type { CollectionEntry } from './catalog.ts';
 import type { Collection } from './collection.ts';
-import { duplicateKey, SKIPPED, STRICT, type CollectionIndex } from './collection-index.ts';
+import { STRICT, type CollectionIndex } from './collection-index.ts';
 import { makeIndex } from './schema.ts';
 import { treeLayout, type Store } from './store.ts';
 
@@ -256,8 +256,8 @@ function* buildIndex(store: Store, collection: Collection, index: CollectionInde
       yield;
       continue;
     }
-    const state = index.encode(record.reader, key);
-    if (state !== SKIPPED) keys.push({ bytes: key.copy(), id: record.id, state });
+    const { id, reader } = record;
+    index.eachKey(reader, key, (state) => keys.push({ bytes: key.copy(), id, state }));
     if (keys.length >= KEYS_SORTED_TOGETHER) {
       yield* putKeys(store, index, keys);
       keys = [];
@@ -274,12 +274,7 @@ function* putKeys(store: Store, index: CollectionIndex, keys: BuiltKey[]): Steps
     store.storage.settle(); // no buffer is held, but for the pinned one of the records' cursor
     key.length = 0;
     key.append(bytes, 0, bytes.length);
-    if (state === STRICT && index.hasKey(key)) {
-      const { collection, parts } = index.definition;
-      const fields = parts.map((part) => part.field);
-      const values = index.codec.decode(bytes, 0, bytes.length);
-      throw duplicateKey(collection, fields, values, index.definition.name);
-    }
+    if (state === STRICT && index.hasKey(key)) throw index.duplicateOf(key);
     index.addBuilt(key, id, state);
     if (i % RECORDS_PER_STEP === RECORDS_PER_STEP - 1) yield;
   }

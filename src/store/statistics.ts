@@ -7,9 +7,10 @@
  * Neighbours that differ in a leading part, as a share of all neighbours in the sampled runs, is an
  * unbiased estimate of different values per entry: each value begins once.
  */
-import { compareBytes } from '../base/bytes.ts';
+import { ByteWriter, compareBytes } from '../base/bytes.ts';
 import type { Steps } from '../base/steps.ts';
 import type { CollectionStatistics, IndexStatistics } from '../model/source.ts';
+import type { RecordReader } from '../model/record.ts';
 import type { Value, ValueMap } from '../model/value.ts';
 import { shareBelow } from '../storage/btree-check.ts';
 import { Cursor } from '../storage/btree-cursor.ts';
@@ -27,7 +28,9 @@ const ENTRIES_PER_STEP = 1024;
 /** What an analysis stores: counts at the time, and estimates that go with them. */
 interface Analysis {
   readonly recordBytesAverage: number;
-  readonly distinct: Readonly<Record<string, { entries: number; counts: readonly number[] }>>;
+  readonly distinct: Readonly<
+    Record<string, { entries: number; counts: readonly number[]; keysPerRecord?: number }>
+  >;
 }
 
 /** The statistics of a collection as of a view. */
@@ -42,7 +45,12 @@ export function statisticsOf(
   return {
     recordCount: target.tree.count(view),
     recordBytesAverage: analysis?.recordBytesAverage ?? averageBytes(target.tree, view),
-    indexes: indexes.map((index) => indexStatistics(index, view, analysis)),
+    indexes: indexes.map((index) => ({
+      ...indexStatistics(index, view, analysis),
+      keysPerRecord:
+        analysis?.distinct[index.definition.name]?.keysPerRecord ??
+        sampledKeys(target as Collection, index, view),
+    })),
   };
 }
 
@@ -50,7 +58,7 @@ function indexStatistics(
   index: CollectionIndex,
   view: View,
   analysis: Analysis | undefined,
-): IndexStatistics {
+): Omit<IndexStatistics, 'keysPerRecord'> {
   const { tree, definition } = index;
   const entryCount = tree.count(view);
   const known = analysis?.distinct[definition.name];
@@ -65,6 +73,40 @@ function indexStatistics(
     least: edge(index, view, false),
     greatest: edge(index, view, true),
   };
+}
+
+/** Average number of keys that sampled records have in an index. */
+function sampledKeys(collection: Collection, index: CollectionIndex, view: View): number {
+  if (!index.hasElements) return 1;
+  const counter = new KeyCounter(collection, index);
+  sample(collection.tree, view, (cursor) => counter.visit(cursor));
+  return counter.average;
+}
+
+/** Counts the keys that records have in an index. */
+class KeyCounter {
+  readonly #index: CollectionIndex;
+  readonly #reader: RecordReader;
+  readonly #key = new ByteWriter(64);
+  #keys = 0;
+  #records = 0;
+
+  constructor(collection: Collection, index: CollectionIndex) {
+    this.#index = index;
+    this.#reader = collection.codec.reader();
+  }
+
+  /** Counts those of the record that a cursor of its collection stands at. */
+  visit(cursor: Cursor): void {
+    const bytes = cursor.valueCopy();
+    this.#reader.open(bytes, 0, bytes.length, 0);
+    this.#index.eachKey(this.#reader, this.#key, () => this.#keys++);
+    this.#records++;
+  }
+
+  get average(): number {
+    return this.#records === 0 ? 1 : this.#keys / this.#records;
+  }
 }
 
 function edge(index: CollectionIndex, view: View, last: boolean): Value | undefined {
@@ -169,15 +211,19 @@ export function* analyse(store: Store, name: string): Steps<void> {
   const collection = store.schema(WRITER).collection(name, WRITER);
   let bytes = 0;
   let count = 0;
+  const counters = collection.indexes.map((index) =>
+    index.hasElements ? new KeyCounter(collection, index) : undefined,
+  );
   for (const cursor of eachEntry(collection.tree)) {
     if (cursor === undefined) yield;
     else {
       bytes += cursor.valueBytes;
       count++;
+      for (const counter of counters) counter?.visit(cursor);
     }
   }
   const distinct: Record<string, Value> = {};
-  for (const index of collection.indexes) {
+  for (const [i, index] of collection.indexes.entries()) {
     const changes = new Changes(index);
     for (const cursor of eachEntry(index.tree)) {
       if (cursor === undefined) yield;
@@ -185,7 +231,8 @@ export function* analyse(store: Store, name: string): Steps<void> {
     }
     const entries = index.tree.count(WRITER);
     const counts = changes.counts.map((each) => (entries === 0 ? 0 : each + 1));
-    distinct[index.definition.name] = { entries, counts };
+    const keysPerRecord = counters[i]?.average ?? 1;
+    distinct[index.definition.name] = { entries, counts, keysPerRecord };
   }
   const analysis: ValueMap = { recordBytesAverage: count === 0 ? 0 : bytes / count, distinct };
   store.catalog.writeAnalysis(collection.structure, analysis);

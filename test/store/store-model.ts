@@ -34,8 +34,32 @@ export function valueAt(record: RecordFields, part: KeyPart): Value {
   return value ?? null;
 }
 
+/** The keys of a record in an index: one, or one for each different element of a list. */
+export function keyTexts(
+  record: RecordFields,
+  parts: readonly KeyPart[],
+): { readonly key: string; readonly hasNull: boolean }[] {
+  const part = parts.findIndex((each) => each.elements === true);
+  if (part < 0) return [{ key: keyText(record, parts), hasNull: hasNull(record, parts) }];
+  const list = valueAt(record, parts[part]!);
+  if (!Array.isArray(list)) return [];
+  const keys = new Map<string, boolean>();
+  for (const element of list as readonly Value[]) {
+    const values = parts.map((each, i) => (i === part ? element : valueAt(record, each)));
+    keys.set(textOf(values, parts), values.includes(null));
+  }
+  return [...keys].map(([key, isNull]) => ({ key, hasNull: isNull }));
+}
+
 /** The key of a record as text that sorts and compares as its bytes. */
 export function keyText(record: RecordFields, parts: readonly KeyPart[]): string {
+  return textOf(
+    parts.map((part) => valueAt(record, part)),
+    parts,
+  );
+}
+
+function textOf(values: readonly Value[], parts: readonly KeyPart[]): string {
   const codec = new KeyCodec(
     parts.map((part) => ({
       descending: part.descending,
@@ -43,10 +67,7 @@ export function keyText(record: RecordFields, parts: readonly KeyPart[]): string
     })),
   );
   const writer = new ByteWriter();
-  codec.encode(
-    parts.map((part) => valueAt(record, part)),
-    writer,
-  );
+  codec.encode(values, writer);
   return Buffer.from(writer.copy()).toString('latin1');
 }
 
@@ -162,10 +183,13 @@ export class StoreModel {
     indexes: readonly IndexDefinition[],
   ): void {
     for (const { unique, nulls, parts } of indexes) {
-      if (!unique || (hasNull(record, parts) && nulls !== 'equal')) continue;
-      const key = keyText(record, parts);
-      if (others.some((other) => keyText(other, parts) === key))
-        throw new ModelFailure('constraint.unique');
+      if (!unique) continue;
+      const taken = new Set(
+        others.flatMap((other) => keyTexts(other, parts).map((each) => each.key)),
+      );
+      for (const { key, hasNull: isNull } of keyTexts(record, parts))
+        if ((!isNull || nulls === 'equal') && taken.has(key))
+          throw new ModelFailure('constraint.unique');
     }
   }
 
@@ -194,12 +218,12 @@ export class StoreModel {
     return records.length !== found.records.length;
   }
 
-  /** The records of an index in its order, equal keys by their ids. */
+  /** The records of an index in its order, once a key, equal keys by their ids. */
   byIndex(name: string, index: IndexDefinition): RecordFields[] {
     const { records, definition } = this.#collection(name);
     return records
-      .filter((record) => index.nulls !== 'skip' || !hasNull(record, index.parts))
-      .map((record) => ({ record, key: keyText(record, index.parts) }))
+      .flatMap((record) => keyTexts(record, index.parts).map((each) => ({ record, ...each })))
+      .filter((each) => index.nulls !== 'skip' || !each.hasNull)
       .sort((a, b) => {
         if (a.key !== b.key) return a.key < b.key ? -1 : 1;
         return this.#compare(definition, a.record, b.record);

@@ -12,7 +12,7 @@ import {
   type IndexDefinition,
 } from '../../src/model/schema.ts';
 import { LATEST, TRANSACTION, type SourceView } from '../../src/model/source.ts';
-import type { Value } from '../../src/model/value.ts';
+import { float, type Value } from '../../src/model/value.ts';
 import { defineProperty } from '../support/properties.ts';
 import {
   change,
@@ -52,7 +52,15 @@ function randomField(random: Random, name: string): Value {
   if (random.chance(0.15)) return null;
   if (name === 'a') return random.below(12);
   if (name === 'b') return random.pick(['x', 'X', 'y', 'yy', 'Z', 'é', '']) + random.below(4);
-  return random.pick<Value>([1, 1.5, 'x', [1], { k: 1 }, { k: 'v' }, true]);
+  if (random.chance(0.5)) return randomList(random);
+  return random.pick<Value>([1, 1.5, 'x', { k: 1 }, { k: 'v' }, { k: randomList(random) }, true]);
+}
+
+/** Elements of few kinds, so that they repeat within a list and among lists. */
+function randomList(random: Random): readonly Value[] {
+  return Array.from({ length: random.below(5) }, () =>
+    random.pick<Value>([null, 1, float(1), 2, 3, 'x', 'X', 'y', [1], { k: 1 }]),
+  );
 }
 
 function randomRecord(random: Random, definition: CollectionDefinition): RecordFields {
@@ -77,6 +85,7 @@ function randomIndex(random: Random, definition: CollectionDefinition): IndexDef
       descending: random.chance(0.3),
       collation: random.chance(0.3) ? 'nocase' : 'binary',
       ...(field === 'c' && random.chance(0.3) && { path: ['k'] }),
+      ...(field === 'c' && random.chance(0.6) && { elements: true }),
     }));
   return defineIndex(definition, {
     name: random.pick(['one', 'two', 'three']),
