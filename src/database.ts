@@ -98,7 +98,7 @@ export interface CheckReport {
 function spillPath(storage: Storage, path: string): string {
   const name = `${basename(path)}-spill-${process.pid}-${++spillNames}`;
   if (path === ':memory:') return 'spill';
-  return join(storage.readOnly ? tmpdir() : dirname(path), name);
+  return join(storage.readOnly ? tmpdir() : dirname(storage.path), name);
 }
 let spillNames = 0;
 

@@ -59,7 +59,8 @@ function settingsOf(path: string, layout: LayoutChange, options: RebuildOptions)
   if (typeof keepOld !== 'boolean' || typeof onProgress !== 'function') {
     throw failure('usage.argument', 'keepOld is true or false, onProgress a function');
   }
-  return { fs: new NodeFileSystem(), path, change: layout, memoryBytes, keepOld, onProgress };
+  const fs = new NodeFileSystem();
+  return { fs, path: fs.resolve(path), change: layout, memoryBytes, keepOld, onProgress };
 }
 
 /**
@@ -123,10 +124,12 @@ export interface UndoOptions {
  */
 export function undoRebuild(path: string, options: UndoOptions = {}): UndoReport {
   requireNames('undoRebuild', options, ['force']);
-  return undo(new NodeFileSystem(), path, options.force ?? false, MEMORY_BYTES_MIN * 2);
+  const fs = new NodeFileSystem();
+  return undo(fs, fs.resolve(path), options.force ?? false, MEMORY_BYTES_MIN * 2);
 }
 
 /** Removes the files that rebuilds of a path have kept; returns their paths. */
 export function forgetRebuild(path: string): string[] {
-  return forget(new NodeFileSystem(), path);
+  const fs = new NodeFileSystem();
+  return forget(fs, fs.resolve(path));
 }

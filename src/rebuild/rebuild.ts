@@ -278,7 +278,6 @@ function begin(
   } catch (cause) {
     if (cause instanceof DatabaseError && cause.code !== 'storage.locked') {
       removePartial(settings.fs, partial);
-      settings.fs.remove(`${partial}-new-${idText(fileId)}`); // where creating it ended too soon
     }
     throw cause;
   }

@@ -34,6 +34,17 @@ export interface FileSystem {
   exists(path: string): boolean;
   remove(path: string): void;
   rename(from: string, to: string): void;
+  /**
+   * The one name of a file that all its other names lead to; for a file that is not there yet, the
+   * name it will have. Files that belong to a database lie beside that name.
+   *
+   * @throws {StorageError} storage.not_found for a link to nothing, or a folder that is missing.
+   */
+  resolve(path: string): string;
+  /** Names this process among those that may make the same database at the same time. */
+  readonly processTag: string;
+  /** Removes what processes that died while they made a database at a path left beside it. */
+  removeLeft(path: string): void;
   /** Gives a file a second name; answers false where the file system has no links. */
   link(existing: string, second: string): boolean;
   /** Makes creation, removal and renaming of files in the folder of `path` durable. */

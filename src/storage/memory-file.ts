@@ -100,6 +100,16 @@ export class MemoryFileSystem implements FileSystem {
     this.#files.set(to, content);
   }
 
+  resolve(path: string): string {
+    return path;
+  }
+
+  get processTag(): string {
+    return 'memory';
+  }
+
+  removeLeft(): void {}
+
   link(existing: string, second: string): boolean {
     this.#files.set(second, this.#find(existing));
     return true;

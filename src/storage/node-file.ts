@@ -6,7 +6,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { type DatabaseError, failure } from '../errors.ts';
 import { type File, type FileSystem, type Lock, type OpenMode } from './file.ts';
-import { holderOf, takeLock } from './writer-lock.ts';
+import { holderOf, isTagAlive, tagOfProcess, takeLock } from './writer-lock.ts';
 
 interface SystemError extends Error {
   readonly code?: string;
@@ -118,8 +118,30 @@ const FLAGS: Readonly<Record<OpenMode, number>> = {
   create: fs.constants.O_RDWR | fs.constants.O_CREAT,
 };
 
+/** Making a file where a link points to nothing would make it somewhere nobody named. */
+function refuseDangling(filePath: string): void {
+  let target: string;
+  try {
+    target = fs.readlinkSync(filePath);
+  } catch {
+    return; // no link: there is nothing at all
+  }
+  throw failure(
+    'storage.not_found',
+    `${filePath} is a symbolic link to ${target}, where there is nothing`,
+    { detail: { path: filePath, target } },
+  );
+}
+
 /** The file system of this machine. */
 export class NodeFileSystem implements FileSystem {
+  readonly #platform: NodeJS.Platform;
+
+  /** `platform` says how writers are locked; tests name others. */
+  constructor(platform: NodeJS.Platform = process.platform) {
+    this.#platform = platform;
+  }
+
   open(filePath: string, mode: OpenMode): File {
     let fd: number;
     try {
@@ -156,6 +178,41 @@ export class NodeFileSystem implements FileSystem {
     }
   }
 
+  resolve(filePath: string): string {
+    try {
+      return fs.realpathSync.native(filePath);
+    } catch (cause) {
+      if ((cause as SystemError).code !== 'ENOENT') throw systemFailure('open', filePath, cause);
+    }
+    refuseDangling(filePath);
+    try {
+      const folder = fs.realpathSync.native(path.dirname(filePath));
+      return path.join(folder, path.basename(filePath));
+    } catch (cause) {
+      throw systemFailure('open', filePath, cause);
+    }
+  }
+
+  get processTag(): string {
+    return tagOfProcess();
+  }
+
+  removeLeft(filePath: string): void {
+    const folder = path.dirname(filePath);
+    const start = `${path.basename(filePath)}-new-`;
+    let names: string[];
+    try {
+      names = fs.readdirSync(folder);
+    } catch {
+      return; // a folder that may not be listed keeps what was left in it
+    }
+    for (const name of names) {
+      if (!name.startsWith(start)) continue;
+      const tag = name.slice(start.length).split('-')[0]!;
+      if (!isTagAlive(tag)) this.remove(path.join(folder, name));
+    }
+  }
+
   link(existing: string, second: string): boolean {
     try {
       fs.linkSync(existing, second);
@@ -185,7 +242,7 @@ export class NodeFileSystem implements FileSystem {
   }
 
   lock(filePath: string): Lock {
-    return takeLock(filePath);
+    return takeLock(filePath, this.#platform);
   }
 
   lockHolder(filePath: string): number | undefined {

@@ -58,6 +58,8 @@ const DELAY_MS = 250;
 /** Pages of a checkpoint that are due together before any is written. */
 const PAGES_DUE = 16;
 const STEP_PAGES = 64;
+/** Files of fewer headers are looked at for what processes that died making them left. */
+const YOUNG_SEQUENCE = 64;
 
 /** Counters of a storage; every one counts since the file was opened. */
 export interface StorageCounters extends CheckpointCounters {
@@ -103,7 +105,13 @@ export class Storage extends Pager {
 
   private constructor(
     options: StorageOptions,
-    opened: { file: File; lock: Lock | undefined; header: Header; badCopies: readonly number[] },
+    opened: {
+      path: string;
+      file: File;
+      lock: Lock | undefined;
+      header: Header;
+      badCopies: readonly number[];
+    },
   ) {
     const { header, file } = opened;
     const ledger = new Ledger(options.memoryBytes);
@@ -115,7 +123,7 @@ export class Storage extends Pager {
       header,
       file: new PageFile(file, slab, stagingPages, ledger),
       log: new Log(header.fileId, segmentBytesFor(options.memoryBytes), ledger),
-      path: options.path,
+      path: opened.path,
       readOnly: options.readOnly ?? false,
     });
     this.#fs = options.fs;
@@ -136,18 +144,22 @@ export class Storage extends Pager {
    * @throws {StorageError} storage.locked, storage.not_a_database, storage.future_format, …
    */
   static open(options: StorageOptions): Storage {
-    const { fs, path, readOnly } = options;
+    const { fs, readOnly } = options;
     refuseBigEndian();
-    if (readOnly !== true) createIfAbsent(options);
+    const path = fs.resolve(options.path); // the log and the lock lie beside the file, not a link
+    if (readOnly !== true) createIfAbsent(options, path);
     const file = fs.open(path, readOnly === true ? 'read' : 'write');
     let lock: Lock | undefined;
     try {
       if (readOnly !== true) lock = fs.lock(path);
       const { header, staleCopies, badCopies } = readHeader(file, path);
-      refuseOtherLayout(options, header);
-      if (readOnly === true) refuseUnrecovered(options, header);
-      else mendCopies(file, header, staleCopies);
-      const storage = new Storage(options, { file, lock, header, badCopies });
+      refuseOtherLayout(options, path, header);
+      if (readOnly === true) refuseUnrecovered(options, path, header);
+      else {
+        mendCopies(file, header, staleCopies);
+        if (header.sequence < YOUNG_SEQUENCE) fs.removeLeft(path);
+      }
+      const storage = new Storage(options, { path, file, lock, header, badCopies });
       if (readOnly !== true && header.openForWriting) storage.#recover();
       return storage;
     } catch (cause) {
@@ -537,13 +549,24 @@ function refuseBigEndian(): void {
  * Makes a new file whole under another name, then gives it its name. The other name is of this
  * file alone, so that two processes that create the same database at once do not share it.
  */
-function createIfAbsent(options: StorageOptions): void {
-  const { fs, path, layout } = options;
+function createIfAbsent(options: StorageOptions, path: string): void {
+  const { fs, layout } = options;
   if (fs.exists(path)) return;
   const { fileId } = options;
   const unique = Array.from(fileId, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  const temporary = `${path}-new-${unique}`;
-  const file = fs.open(temporary, 'create');
+  const temporary = `${path}-new-${fs.processTag}-${unique}`;
+  try {
+    makeFile(fs, temporary, fileId, layout);
+    giveName(fs, temporary, path);
+  } catch (cause) {
+    fs.remove(temporary);
+    throw cause;
+  }
+  fs.syncFolder(path);
+}
+
+function makeFile(fs: FileSystem, path: string, fileId: Uint8Array, layout: FileLayout): void {
+  const file = fs.open(path, 'create');
   try {
     file.truncate(0);
     const header: Header = {
@@ -568,8 +591,6 @@ function createIfAbsent(options: StorageOptions): void {
   } finally {
     file.close();
   }
-  giveName(fs, temporary, path);
-  fs.syncFolder(path);
 }
 
 /** Gives a new file its name, unless another process was faster: then that file is the database. */
@@ -586,20 +607,20 @@ function giveName(fs: FileSystem, temporary: string, path: string): void {
   fs.remove(temporary);
 }
 
-function refuseOtherLayout(options: StorageOptions, header: Header): void {
+function refuseOtherLayout(options: StorageOptions, path: string, header: Header): void {
   for (const [name, value] of Object.entries(options.named ?? {})) {
     const inFile = header.layout[name as keyof FileLayout];
     if (value === undefined || value === inFile) continue;
     throw failure(
       'usage.layout',
-      `${options.path} was made with ${name} ${inFile}, but ${value} was asked for`,
-      { detail: { path: options.path, setting: name, inFile, askedFor: value } },
+      `${path} was made with ${name} ${inFile}, but ${value} was asked for`,
+      { detail: { path, setting: name, inFile, askedFor: value } },
     );
   }
 }
 
-function refuseUnrecovered(options: StorageOptions, header: Header): void {
-  const { fs, path } = options;
+function refuseUnrecovered(options: StorageOptions, path: string, header: Header): void {
+  const { fs } = options;
   if (!header.openForWriting || options.lastCheckpoint === true) return;
   if (fs.lockHolder(path) !== undefined) return;
   throw failure('storage.recovery_needed', `${path} was not closed by its last writer`, {

@@ -3,9 +3,9 @@
  *
  * On Linux an abstract socket named after the file's device and inode decides: binding is atomic
  * and the kernel frees the name when the process dies, however it dies. On Windows a named pipe
- * does the same. Elsewhere, and beside the socket for anyone who looks, a lock file says who: pid,
- * start time of the process, boot id. A lock file whose process is gone is stale and is taken over
- * by renaming it away, then verified; the socket makes takeover races harmless where it exists.
+ * does the same. Elsewhere a lock file alone decides, and beside the socket it says who: pid, start
+ * time of the process, boot id. One whose process is gone is stale and is taken away, by one
+ * process at a time. Where there is no /proc a pid that is in use again counts as alive.
  */
 import * as fs from 'node:fs';
 import type * as net from 'node:net';
@@ -34,6 +34,19 @@ function bootId(): string {
   } catch {
     return ''; // no /proc: start times are not compared across boots there
   }
+}
+
+/** Names this process, also among those that had or will have its pid. */
+export function tagOfProcess(): string {
+  return `${process.pid}.${startOf(process.pid)}`;
+}
+
+/** Whether the process that a tag names is alive, as far as the system tells. */
+export function isTagAlive(tag: string): boolean {
+  const [pid, started] = tag.split('.');
+  const number = Number(pid);
+  if (!Number.isSafeInteger(number) || number <= 0) return false;
+  return isAlive({ pid: number, started: started ?? '', boot: bootId() });
 }
 
 function isAlive(holder: Holder): boolean {
@@ -73,11 +86,12 @@ export function holderOf(filePath: string): number | undefined {
   return holder !== undefined && isAlive(holder) ? holder.pid : undefined;
 }
 
-function socketName(filePath: string): string | undefined {
+/** Name that only one process can listen at; `undefined` where this system has none. */
+export function socketName(filePath: string, platform: NodeJS.Platform): string | undefined {
   const stat = fs.statSync(filePath, { bigint: true });
   const name = `monochord-${stat.dev}-${stat.ino}`;
-  if (process.platform === 'linux') return `\0${name}`;
-  if (process.platform === 'win32') return `\\\\.\\pipe\\${name}`;
+  if (platform === 'linux') return `\0${name}`;
+  if (platform === 'win32') return `\\\\.\\pipe\\${name}`;
   return undefined;
 }
 
@@ -96,8 +110,8 @@ function loadNet(): typeof net {
 }
 
 /** Binds the socket; `undefined` where this system has none. */
-function bind(filePath: string): net.Server | undefined {
-  const name = socketName(filePath);
+function bind(filePath: string, platform: NodeJS.Platform): net.Server | undefined {
+  const name = socketName(filePath, platform);
   if (name === undefined) return undefined;
   const server = loadNet().createServer((connection) => connection.destroy());
   server.on('error', () => undefined); // the outcome is read from `listening` below
@@ -109,12 +123,41 @@ function bind(filePath: string): net.Server | undefined {
 
 const heldHere = new Set<string>();
 
+/** Milliseconds after which whoever was taking a lock over must have died at it. */
+const TAKEOVER_MS_MAX = 10_000;
+const TAKEOVER_TRIES = 20;
+
+/**
+ * Removes a lock file whose process is gone; one process at a time, since another may have put its
+ * own there meanwhile, which must not be taken for the stale one.
+ */
+function takeAwayStale(filePath: string, socketHeld: boolean): void {
+  const turn = `${lockPath(filePath)}-takeover`;
+  try {
+    fs.closeSync(fs.openSync(turn, 'wx'));
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== 'EEXIST') throw cause;
+    const since = fs.statSync(turn, { throwIfNoEntry: false })?.mtimeMs;
+    if (since !== undefined && Date.now() - since > TAKEOVER_MS_MAX) fs.rmSync(turn);
+    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+    return;
+  }
+  try {
+    const holder = readHolder(filePath);
+    const another = holder !== undefined && (!socketHeld || holder.pid !== process.pid);
+    if (another && isAlive(holder)) throw lockedFailure(filePath);
+    fs.rmSync(lockPath(filePath), { force: true });
+  } finally {
+    fs.rmSync(turn, { force: true });
+  }
+}
+
 function writeLockFile(filePath: string, socketHeld: boolean): void {
   const text = `${process.pid}\n${startOf(process.pid)}\n${bootId()}\n`;
   const mine = `${lockPath(filePath)}-${process.pid}`;
   fs.writeFileSync(mine, text);
   try {
-    for (let attempt = 0; attempt < 3; attempt++) {
+    for (let attempt = 0; attempt < TAKEOVER_TRIES; attempt++) {
       try {
         fs.linkSync(mine, lockPath(filePath));
         return;
@@ -125,18 +168,7 @@ function writeLockFile(filePath: string, socketHeld: boolean): void {
           return;
         }
       }
-      const holder = readHolder(filePath);
-      const another = holder !== undefined && (!socketHeld || holder.pid !== process.pid);
-      if (another && isAlive(holder)) {
-        throw lockedFailure(filePath);
-      }
-      const stale = `${lockPath(filePath)}-stale-${process.pid}`;
-      try {
-        fs.renameSync(lockPath(filePath), stale);
-        fs.rmSync(stale, { force: true });
-      } catch (cause) {
-        if ((cause as { code?: string }).code !== 'ENOENT') throw cause;
-      }
+      takeAwayStale(filePath, socketHeld);
     }
     throw lockedFailure(filePath);
   } finally {
@@ -149,10 +181,10 @@ function writeLockFile(filePath: string, socketHeld: boolean): void {
  *
  * @throws {StorageError} storage.locked naming the holder's pid.
  */
-export function takeLock(filePath: string): Lock {
+export function takeLock(filePath: string, platform: NodeJS.Platform): Lock {
   const real = fs.realpathSync(filePath);
   if (heldHere.has(real)) throw lockedFailure(real);
-  const server = bind(real);
+  const server = bind(real, platform);
   try {
     writeLockFile(real, server !== undefined);
   } catch (cause) {

@@ -246,6 +246,20 @@ export class FaultFileSystem implements FileSystem {
     this.#crashHere();
   }
 
+  resolve(path: string): string {
+    this.#mustRun();
+    return path;
+  }
+
+  get processTag(): string {
+    return 'fault';
+  }
+
+  /** Every process but this one is dead. */
+  removeLeft(path: string): void {
+    for (const each of this.paths()) if (each.startsWith(`${path}-new-`)) this.remove(each);
+  }
+
   link(existing: string, second: string): boolean {
     const node = this.#nodeOf(existing);
     if (this.options.links === false) return false;

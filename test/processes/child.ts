@@ -5,10 +5,12 @@
  *   once    opens, adds one commit, closes; says `locked PID` if it may not
  *   hold    opens and waits for a line on stdin; then ends without closing
  *   leave   opens, commits and has nothing left to do: the process must end by itself
+ *   make    makes a file under the name that new files have first, and stops there
  *   fill    commits until the disk is full, then sees what still works
  */
 import { readSync, writeSync } from 'node:fs';
 import { DatabaseError } from '../../src/errors.ts';
+import { NodeFileSystem } from '../../src/storage/node-file.ts';
 import { type Counters, COUNTERS, verified } from './counters.ts';
 
 const [mode, path, name = 'pages'] = process.argv.slice(2);
@@ -55,6 +57,19 @@ function leave(): void {
   say('left open');
 }
 
+/** Waits for ever where a new file would be given its name. */
+class Waiting extends NodeFileSystem {
+  override link(): boolean {
+    say('made');
+    readSync(0, new Uint8Array(1));
+    return false;
+  }
+}
+
+function make(): void {
+  COUNTERS['pages']!(path!, new Waiting());
+}
+
 function fill(): void {
   const counters = open();
   let n = verified(counters);
@@ -92,9 +107,12 @@ switch (mode) {
   case 'leave':
     leave();
     break;
+  case 'make':
+    make();
+    break;
   case 'fill':
     fill();
     break;
   default:
-    throw new Error('usage: child.mjs commit|once|hold|leave|fill PATH [COUNTERS]');
+    throw new Error('usage: child.mjs commit|once|hold|leave|make|fill PATH [COUNTERS]');
 }

@@ -10,6 +10,8 @@ import { LATEST, type PageId } from '../../src/storage/pages.ts';
 import { Storage } from '../../src/storage/storage.ts';
 
 export const COUNTER_COUNT = 400;
+/** The system whose way to lock files is used. */
+const PLATFORM = (process.env['MONOCHORD_TEST_PLATFORM'] ?? process.platform) as NodeJS.Platform;
 
 export interface Counters {
   /** Sets counter 0 and those that commit `n` touches; answers when that is durable. */
@@ -18,7 +20,7 @@ export interface Counters {
   close(): void;
 }
 
-export type OpenCounters = (path: string) => Counters;
+export type OpenCounters = (path: string, fs?: NodeFileSystem) => Counters;
 
 /** Counters that commit `n` touches: a few, or now and then all. */
 export function touchedBy(n: number): number[] {
@@ -49,9 +51,9 @@ export function verified(counters: Counters): number {
 class PageCounters implements Counters {
   readonly #storage: Storage;
 
-  constructor(path: string) {
+  constructor(path: string, fs = new NodeFileSystem(PLATFORM)) {
     this.#storage = Storage.open({
-      fs: new NodeFileSystem(),
+      fs,
       path,
       memoryBytes: 2 << 20,
       layout: {
@@ -111,5 +113,5 @@ class PageCounters implements Counters {
 }
 
 export const COUNTERS: Readonly<Record<string, OpenCounters>> = {
-  pages: (path) => new PageCounters(path),
+  pages: (path, fs) => new PageCounters(path, fs),
 };

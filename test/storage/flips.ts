@@ -80,6 +80,13 @@ class FlippedFiles implements FileSystem {
 
   remove(): void {}
   rename(): void {}
+  resolve(path: string): string {
+    return path;
+  }
+
+  readonly processTag = 'flips';
+  removeLeft(): void {}
+
   link(): boolean {
     return false;
   }

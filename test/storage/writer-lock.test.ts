@@ -1,11 +1,21 @@
 /** The writer lock: one writer of all handles, threads and processes; stale lock files; no loss. */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DatabaseError } from '../../src/errors.ts';
 import { NodeFileSystem } from '../../src/storage/node-file.ts';
+import { socketName } from '../../src/storage/writer-lock.ts';
 import { type Storage } from '../../src/storage/storage.ts';
 import { writeStripped } from '../processes/stripped.ts';
 import { codeOf, commitNew, open } from '../support/small-storage.ts';
@@ -97,6 +107,51 @@ describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
     });
   });
 
+  test('the log of a file lies beside it, by whichever name it was opened', () => {
+    const path = newPath();
+    mkdirSync(`${path}-folder`);
+    symlinkSync(path, `${path}-folder/link`);
+    openAt(path).close();
+    const one = openAt(`${path}-folder/link`);
+    commitNew(one, 1, 1);
+    expect(one.path).toBe(path);
+    expect(existsSync(`${path}-log`)).toBe(true);
+    expect(existsSync(`${path}-folder/link-log`)).toBe(false);
+    one.abandon(); // as if it had been killed
+    const other = openAt(path);
+    expect(other.counters.recoveredCommits).toBe(1);
+    other.close();
+  });
+
+  test('a link to nothing, to a folder, or in a circle is named as what it is', () => {
+    const path = newPath();
+    symlinkSync(`${path}-nothing`, `${path}-dangling`);
+    symlinkSync(folder, `${path}-to-folder`);
+    symlinkSync(`${path}-circle`, `${path}-circle`);
+    for (const readOnly of [false, true]) {
+      expect(codeOf(() => openAt(`${path}-dangling`, readOnly))).toBe('storage.not_found');
+      expect(codeOf(() => openAt(`${path}-to-folder`, readOnly))).toBe('storage.not_a_database');
+      expect(codeOf(() => openAt(`${path}-circle`, readOnly))).toBe('storage.io');
+    }
+    expect(existsSync(`${path}-nothing`)).toBe(false);
+    openAt(`${path}-to-folder/made-there`).close();
+    expect(existsSync(`${folder}/made-there`)).toBe(true);
+  });
+
+  test('what a process left that was killed making a file goes with the next open', async () => {
+    const path = newPath();
+    const child = spawn(process.execPath, [childPath(), 'make', path]);
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    const made = (): string[] => readdirSync(folder).filter((name) => name.includes('-new-'));
+    expect(made()).toHaveLength(1);
+    openAt(path).close();
+    expect(made(), 'its process is alive').toHaveLength(1);
+    child.kill('SIGKILL');
+    await new Promise((resolve) => child.once('close', resolve));
+    openAt(path).close();
+    expect(made()).toEqual([]);
+  });
+
   test('a worker thread is another opener', async () => {
     const path = newPath();
     const storage = openAt(path);
@@ -184,6 +239,41 @@ describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
     expect(files.lockHolder(path)).toBe(process.pid);
     storage.close();
     expect(existsSync(`${path}-lock`)).toBe(false);
+  });
+
+  test('a socket has a name where the system has sockets without files', () => {
+    const path = newPath();
+    openAt(path).close();
+    expect(socketName(path, 'linux')).toMatch(/^\0monochord-\d+-\d+$/);
+    expect(socketName(path, 'win32')).toMatch(/^\\\\\.\\pipe\\monochord-\d+-\d+$/);
+    expect(socketName(path, 'darwin')).toBeUndefined();
+  });
+
+  test('without sockets the lock file decides, between handles and processes', async () => {
+    const darwin = new NodeFileSystem('darwin');
+    const path = newPath();
+    const first = open(darwin, { path });
+    expect(codeOf(() => open(darwin, { path }))).toBe('storage.locked');
+    const env = { ...process.env, MONOCHORD_TEST_PLATFORM: 'darwin' };
+    const once = (): Promise<string> =>
+      new Promise((resolve) => {
+        const child = spawn(process.execPath, [childPath(), 'once', path], { env });
+        let text = '';
+        child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
+        child.stderr.on('data', (chunk: Buffer) => (text += chunk.toString()));
+        child.on('close', () => resolve(text));
+      });
+    expect(await once()).toBe(`locked ${process.pid}\n`);
+    first.close();
+    // Several at once over a stale lock file: one at a time, none is lost.
+    writeFileSync(`${path}-lock`, `4194200\n1234\n${bootId}\n`);
+    const said = await Promise.all([once(), once(), once(), once()]);
+    const committed = said.filter((text) => text.startsWith('committed'));
+    expect(said.filter((text) => !/^(committed|locked)/.test(text))).toEqual([]);
+    expect(committed.length).toBeGreaterThan(0);
+    expect(await once()).toBe(`committed ${committed.length + 1}\n`);
+    expect(existsSync(`${path}-lock`)).toBe(false);
+    expect(existsSync(`${path}-lock-takeover`)).toBe(false);
   });
 
   test('a lock is given back when opening fails', () => {

@@ -37,6 +37,18 @@ export class RecordingFileSystem implements FileSystem {
     this.#under.rename(from, to);
   }
 
+  resolve(path: string): string {
+    return this.#under.resolve(path);
+  }
+
+  get processTag(): string {
+    return this.#under.processTag;
+  }
+
+  removeLeft(path: string): void {
+    this.#under.removeLeft(path);
+  }
+
   link(existing: string, second: string): boolean {
     return this.#under.link(existing, second);
   }
