@@ -329,9 +329,14 @@ export function fieldOf(shape: Shape, name: string): FieldDefinition | undefined
   return shape.fields.find((field) => field.name === name && field.dropped !== true);
 }
 
+/** The field or path that a key part reads. */
+export function partField({ field, path }: KeyPart): string {
+  return path === undefined ? field : [field, ...path].join('.');
+}
+
 /** A key part as messages name it. */
 export function partName(part: KeyPart): string {
-  const name = part.path === undefined ? part.field : [part.field, ...part.path].join('.');
+  const name = partField(part);
   return part.elements === true ? `${name}[]` : name;
 }
 

@@ -8,7 +8,12 @@ import { nameHint } from '../base/nearest.ts';
 import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
 import type { RecordFields, RecordInput } from '../model/record.ts';
-import { partName, type CollectionDefinition, type IndexDefinition } from '../model/schema.ts';
+import {
+  partField,
+  partName,
+  type CollectionDefinition,
+  type IndexDefinition,
+} from '../model/schema.ts';
 import { TRANSACTION, type PointCollection, type PointIndex } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 import { edgesBy, RememberedTables } from '../query/tables.ts';
@@ -83,7 +88,8 @@ export class Access {
   }
 
   #addLookup(index: IndexDefinition): void {
-    const fields = index.parts.map(partName);
+    const fields = index.parts.map(partField);
+    const hasElements = index.parts.some((part) => part.elements === true);
     const field = this.definition.fields.find((each) => each.name === fields[0]);
     const isBinary = index.parts.every((part) => part.collation === 'binary');
     const lookup: Lookup = {
@@ -92,7 +98,8 @@ export class Access {
       operandType: isBinary ? (OPERAND_TYPES[field?.type ?? ''] ?? '') : '',
     };
     if (index.unique) this.#unique.set(textOf(fields), lookup);
-    if (fields.length === 1 && !this.byField.has(fields[0]!)) this.byField.set(fields[0]!, lookup);
+    if (fields.length === 1 && !hasElements && !this.byField.has(fields[0]!))
+      this.byField.set(fields[0]!, lookup);
   }
 
   /** Brings the file to the declaration, in a transaction of its own unless one is open. */

@@ -10,13 +10,14 @@
  */
 import { nameHint } from '../base/nearest.ts';
 import { failure } from '../errors.ts';
-import { accept, fieldOf, type CollectionDefinition } from '../model/schema.ts';
+import { accept, describeValue, fieldOf, type CollectionDefinition } from '../model/schema.ts';
 import { KIND, kindOf, type Kind, type Value } from '../model/value.ts';
 import {
   and as allOf,
   column,
   COMPARISONS,
   compare,
+  contains,
   isNull,
   literal,
   not as negation,
@@ -30,8 +31,15 @@ import { pathOf } from './declaration.ts';
 import type { OperandOf, PathOf } from './types.ts';
 
 /** Operators of conditions. */
-export type Operator = Comparison | 'in' | 'not in' | 'prefix' | 'between';
-const OPERATORS: readonly string[] = [...COMPARISONS, 'in', 'not in', 'prefix', 'between'];
+export type Operator = Comparison | 'in' | 'not in' | 'prefix' | 'between' | 'contains';
+const OPERATORS: readonly string[] = [
+  ...COMPARISONS,
+  'in',
+  'not in',
+  'prefix',
+  'between',
+  'contains',
+];
 
 /** What the operators take, by operator. */
 export type Operands<V> = {
@@ -42,7 +50,12 @@ export type Operands<V> = {
   readonly prefix?: string;
   /** Both ends included. */
   readonly between?: readonly [V, V];
+  /** An element of a list. */
+  readonly contains?: ElementOf<V>;
 };
+
+/** The elements of what may be a list. */
+export type ElementOf<V> = V extends readonly (infer E)[] ? E : never;
 
 /** What an operator takes on its right side. */
 export type OperandFor<O extends Operator, V> = O extends 'in' | 'not in'
@@ -51,7 +64,9 @@ export type OperandFor<O extends Operator, V> = O extends 'in' | 'not in'
     ? readonly [V, V]
     : O extends 'prefix'
       ? string
-      : V;
+      : O extends 'contains'
+        ? ElementOf<V>
+        : V;
 
 /** Conditions on several fields, all of which must hold. */
 export type FieldConditions<R> = {
@@ -180,6 +195,9 @@ function comparison(
         compare('<=', term, literal(greatest ?? null)),
       );
     }
+    case 'contains':
+      requireList(definition, name as string);
+      return contains(term, elementOf(name as string, operand));
     case 'prefix':
       if (typeof operand === 'string') return prefixed(term, operand);
       throw failure('usage.argument', `prefix: takes a text, not ${typeof operand}`);
@@ -192,6 +210,23 @@ function comparison(
       return compare(operator as Comparison, term, literal(null));
     }
   }
+}
+
+/** Refuses to look for elements in what never is a list. */
+function requireList(definition: CollectionDefinition, name: string): void {
+  const path = pathOf(name, definition.fields);
+  const type = fieldOf(definition, path[0]!)?.type ?? 'any';
+  if (['any', 'json', path.length === 1 ? 'list' : 'map'].includes(type)) return;
+  const what = path.length === 1 ? `${name} is ${type}, which` : `${name} is a path that`;
+  throw failure('usage.argument', `contains: ${what} has no elements`, {
+    detail: { field: name, type },
+    ...(type === 'text' && { hint: 'Texts are asked for by "prefix".' }),
+  });
+}
+
+function elementOf(name: string, value: unknown): Value {
+  if (value !== undefined && kindOf(value) !== undefined) return value as Value;
+  throw failure('usage.argument', `${name} is asked to contain undefined`);
 }
 
 /** Membership where null is a value like others. */
@@ -243,6 +278,12 @@ function operandOf(definition: CollectionDefinition, name: string, value: unknow
   if (field === undefined || kind === KIND.null) return value as Value;
   const numeric = field.type === 'int' || field.type === 'float' || field.type === 'number';
   if (numeric && isNumeric(kind)) return value as Value;
+  if (field.type === 'list' && kind !== KIND.list) {
+    throw failure('value.type', `${name} is a list, and compared with ${describeValue(value)}`, {
+      detail: { field: name, type: field.type, value },
+      hint: `Ask for an element: { ${name}: { contains: … } }.`,
+    });
+  }
   return accept(field, value as Value);
 }
 

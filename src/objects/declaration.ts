@@ -10,6 +10,7 @@ import {
   defineCollection,
   defineField,
   defineIndex,
+  fieldOf,
   type CollectionDefinition,
   type FieldDefinition,
   type IndexDefinition,
@@ -21,9 +22,21 @@ import { isPlainObject } from './conditions.ts';
 import type { Value } from '../model/value.ts';
 import type { FieldsInput, FieldTypes, KeyInput, StandardSchema } from './types.ts';
 
-/** One part of an index: a field or path, or one that differs from ascending and binary. */
+/**
+ * One part of an index: a field or path, or one that differs from ascending and binary. A part that
+ * is declared as a list, and one written with `[]`, stands for its elements: a record is found by
+ * each of them.
+ */
 export type IndexPart<P extends string = string> =
-  P | { readonly field: P; readonly descending?: boolean; readonly collation?: string };
+  | P
+  | `${P}[]`
+  | {
+      readonly field: P;
+      readonly descending?: boolean;
+      readonly collation?: string;
+      /** Whether the elements of a list are indexed, or lists as a whole; default: elements. */
+      readonly elements?: boolean;
+    };
 
 /** An index: a field, fields, or with what differs from the default. */
 export type IndexSetting<P extends string = string> =
@@ -189,7 +202,7 @@ function anyFields(settings: CollectionSettings): FieldTypes {
   const { key, unique = [], index = [] } = settings;
   for (const name of typeof key === 'string' ? [key] : (key ?? [])) names.add(name);
   for (const setting of [...unique, ...index])
-    for (const part of partsOf(setting)) names.add(pathOf(partField(part))[0]!);
+    for (const part of partsOf(setting)) names.add(pathOf(bareText(partText(part)))[0]!);
   return Object.fromEntries([...names].map((name) => [name, 'any?']));
 }
 
@@ -199,8 +212,15 @@ function partsOf(setting: IndexSetting): readonly IndexPart[] {
   return [setting as IndexPart];
 }
 
-function partField(part: IndexPart): string {
-  return typeof part === 'string' ? part : part.field;
+function partText(part: IndexPart): string {
+  const text: unknown = typeof part === 'string' ? part : part?.field;
+  if (typeof text === 'string') return text;
+  throw failure('usage.argument', 'an index names a field, a path or a list of them');
+}
+
+/** The text of a part without the sign of elements. */
+function bareText(text: string): string {
+  return text.endsWith('[]') ? text.slice(0, -2) : text;
 }
 
 /** A path as the names it goes through; a field whose name has a dot goes before a path. */
@@ -231,20 +251,19 @@ function indexOf(
   });
 }
 
+const PART_SETTINGS = ['field', 'descending', 'collation', 'elements'];
+
 function indexPart(definition: CollectionDefinition, part: IndexPart): KeyPartInput {
   if (typeof part === 'object') {
-    requireSettings(`${definition.name}, index part`, part, ['field', 'descending', 'collation']);
+    requireSettings(`${definition.name}, index part`, part, PART_SETTINGS);
   }
-  const text = partField(part);
-  if (typeof text === 'string' && text.endsWith('[]')) {
-    throw failure('usage.argument', `${definition.name}.${text}: lists cannot be indexed yet`, {
-      hint: 'Keep the elements as records of a collection of their own, with an index there.',
-      detail: { field: text },
-    });
-  }
+  const whole = partText(part);
+  const text = fieldOf(definition, whole) === undefined ? bareText(whole) : whole;
   const [field, ...path] = pathOf(text, definition.fields);
-  const plain = typeof part === 'string' ? {} : part;
-  return { ...plain, field: field!, ...(path.length > 0 && { path }) };
+  const plain: Partial<Exclude<IndexPart, string>> = typeof part === 'string' ? {} : part;
+  const isList = path.length === 0 && fieldOf(definition, field!)?.type === 'list';
+  const elements = plain.elements ?? (text !== whole || isList);
+  return { ...plain, field: field!, ...(path.length > 0 && { path }), elements };
 }
 
 function distinctNames(

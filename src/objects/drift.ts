@@ -10,6 +10,7 @@
 import { failure } from '../errors.ts';
 import {
   defineCollection,
+  partName,
   type CollectionDefinition,
   type FieldDefinition,
   type IndexDefinition,
@@ -158,7 +159,7 @@ function partsText(parts: readonly KeyPart[]): string {
   return parts
     .map((part) =>
       [
-        [part.field, ...(part.path ?? [])].join('.'),
+        partName(part),
         part.descending ? ' descending' : '',
         part.collation === 'binary' ? '' : ` ${part.collation}`,
       ].join(''),

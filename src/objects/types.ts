@@ -134,14 +134,18 @@ export type UniqueOf<R, U, K> =
   | (U extends readonly unknown[] ? UniqueEntry<R, U[number]> : never)
   | UniqueEntry<R, K extends undefined ? 'id' : K>;
 
+/** What stands for a list in a unique index: one of its elements. */
+type UniqueValue<T> = T extends readonly (infer E)[] ? E : T;
+type BareName<N> = N extends `${infer F}[]` ? F : N;
+
 type UniqueEntry<R, E> = E extends string
-  ? { readonly [N in E]: FieldOf<R, N> }
+  ? { readonly [N in E as BareName<N> & string]: UniqueValue<FieldOf<R, BareName<N>>> }
   : E extends readonly string[]
-    ? { readonly [N in E[number]]: FieldOf<R, N> }
+    ? { readonly [N in E[number] as BareName<N> & string]: UniqueValue<FieldOf<R, BareName<N>>> }
     : E extends { readonly parts: infer P }
       ? UniqueEntry<R, P>
       : E extends { readonly field: infer N extends string }
-        ? { readonly [M in N]: FieldOf<R, M> }
+        ? { readonly [M in N]: UniqueValue<FieldOf<R, M>> }
         : never;
 
 /** A field, or a path into one that holds maps: `'address.city'`. */

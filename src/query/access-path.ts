@@ -3,17 +3,26 @@
  * costs by the statistics.
  *
  * Part by part of an index's key, the terms of the condition on that part become points (equality,
- * `in`, null) or one interval (comparisons, prefix); points of several parts multiply, an interval
- * ends the walk. A term that the ranges say exactly is dropped from the condition; ranges compare
- * by the one total order, as conditions do.
+ * `in`, null, an element) or one interval (comparisons, prefix); points of several parts multiply,
+ * an interval ends the walk. A term that the ranges say exactly is dropped from the condition;
+ * ranges compare by the one total order, as conditions do.
  */
 import type { CollectionDefinition, IndexDefinition, KeyPart } from '../model/schema.ts';
-import type { CollectionStatistics, KeyRange } from '../model/source.ts';
-import { compareValues, equalValues, KIND, kindOf, numberOf, type Value } from '../model/value.ts';
+import type { CollectionStatistics } from '../model/source.ts';
+import { KIND, kindOf, numberOf, type Value } from '../model/value.ts';
 import type { AccessPath, SortKey } from './algebra.ts';
 import { and, conjunctsOf } from './conjuncts.ts';
 import type { Expression } from './expression.ts';
-import { prefixEnd } from './ranges.ts';
+import {
+  hasSlots,
+  narrowest,
+  prefixEnd,
+  rangesOf,
+  type Bound,
+  type Interval,
+  type Points,
+  type RangeSource,
+} from './ranges.ts';
 
 /** Most ranges that points multiply to. */
 const RANGES_MAX = 1024;
@@ -34,8 +43,10 @@ export interface KeyOrder {
   readonly parts: readonly KeyPart[];
   /** Whether no two entries have the same values of all parts. */
   readonly unique: boolean;
-  /** Whether some records may have no entry. */
+  /** Whether records with a null may have no entry. */
   readonly isPartial: boolean;
+  /** The part that stands for elements, −1 if none does: records have any number of entries. */
+  readonly elementPart: number;
 }
 
 /** A way to read all rows of a condition. */
@@ -72,13 +83,16 @@ export function keyOrders(tables: Tables, collection: string): readonly KeyOrder
       : key.kind === 'integer'
         ? [{ field: key.field, descending: false, collation: 'binary' }]
         : [];
-  const orders: KeyOrder[] = [{ index: undefined, parts: own, unique: true, isPartial: false }];
+  const orders: KeyOrder[] = [
+    { index: undefined, parts: own, unique: true, isPartial: false, elementPart: -1 },
+  ];
   for (const { name, parts, unique, nulls } of tables.indexes(collection))
     orders.push({
       index: name,
       parts,
       unique: unique && nulls === 'equal',
       isPartial: nulls === 'skip',
+      elementPart: parts.findIndex((part) => part.elements === true),
     });
   return orders;
 }
@@ -105,15 +119,9 @@ export function scanCost(tables: Tables, collection: string): number {
 
 /** The terms on one part: points, or an interval. */
 interface PartTerms {
-  readonly points: readonly Value[] | undefined;
-  readonly from: Bound | undefined;
-  readonly to: Bound | undefined;
+  readonly points: Points | undefined;
+  readonly interval: Interval;
   readonly used: readonly Expression[];
-}
-
-interface Bound {
-  readonly value: Value;
-  readonly inclusive: boolean;
 }
 
 function pathBy(
@@ -124,44 +132,50 @@ function pathBy(
   columns: readonly string[],
 ): PathChoice | undefined {
   const terms = conjunctsOf(condition);
-  let prefixes: Value[][] = [[]];
-  let interval: PartTerms | undefined;
+  const points: Points[] = [];
+  let rangeCount = 1;
+  let interval: Interval | undefined;
   let fixedParts = 0;
-  let pointParts = 0;
   const used = new Set<Expression>();
   for (const part of order.parts) {
     if (part.collation !== 'binary') break;
     const found = termsOn(part, terms);
     if (found === undefined) break;
-    if (found.points === undefined || prefixes.length * found.points.length > RANGES_MAX) {
-      if (found.points !== undefined) break;
-      interval = found;
-      found.used.forEach((term) => used.add(term));
-      break;
+    if (found.points === undefined) interval = found.interval;
+    else {
+      const { length } = found.points.values;
+      if (rangeCount * length > RANGES_MAX) break;
+      rangeCount *= length;
+      if (length === 1 && fixedParts === points.length) fixedParts++;
+      points.push(found.points);
     }
-    const points = ordered(found.points, part.descending);
-    if (points.length === 1 && fixedParts === pointParts) fixedParts++;
-    pointParts++;
-    prefixes = prefixes.flatMap((prefix) => points.map((point) => [...prefix, point]));
     found.used.forEach((term) => used.add(term));
+    if (interval !== undefined) break;
   }
   if (used.size === 0) return undefined;
-  const isWhole = interval === undefined ? pointParts : pointParts + 1;
+  // Only with one element given does a record have one entry, and every record that is meant.
+  if (order.elementPart >= points.length) return undefined;
+  const whole = interval === undefined ? points.length : points.length + 1;
   // Records with a null have no entry in such an index.
-  const asksForNull = prefixes.some((prefix) => prefix.includes(null));
-  if (order.isPartial && (isWhole < order.parts.length || asksForNull)) return undefined;
-  const descending = interval !== undefined && order.parts[pointParts]!.descending;
-  const ranges = prefixes.map((prefix) => rangeOf(prefix, interval, descending));
+  const asksForNull = points.some(({ values }) => values.includes(null));
+  if (order.isPartial && (whole < order.parts.length || asksForNull)) return undefined;
+  const descending = order.parts.map((part) => part.descending);
+  const source: RangeSource = { points, interval, descending };
+  const ranges = rangesOf(source);
   const residual = terms.filter((term) => !used.has(term));
-  const rows = estimatedRows(tables, collection, order, prefixes, interval);
+  const rows = estimatedRows(tables, collection, order, source, ranges.length);
   return {
-    access: Object.freeze({ ...(order.index !== undefined && { index: order.index }), ranges }),
+    access: Object.freeze({
+      ...(order.index !== undefined && { index: order.index }),
+      ranges,
+      ...(hasSlots(source) && { source }),
+    }),
     order,
     fixedParts,
     residual: residual.length === 0 ? undefined : and(residual),
     rows,
     cost: costOf(tables, collection, order, rows, ranges.length, columns),
-    isPoints: interval === undefined && pointParts === order.parts.length,
+    isPoints: interval === undefined && points.length === order.parts.length,
   };
 }
 
@@ -193,7 +207,8 @@ export function covers(
     const part = order.parts.find((each) => each.field === name);
     const type = definition?.fields.find((field) => field.name === name)?.type;
     const isExact = !['any', 'json', 'number', 'list', 'map', undefined].includes(type);
-    return part !== undefined && part.path === undefined && isExact && part.collation === 'binary';
+    if (part === undefined || part.path !== undefined || part.elements === true) return false;
+    return isExact && part.collation === 'binary';
   });
 }
 
@@ -205,92 +220,73 @@ function isOnPart(expression: Expression, part: KeyPart): boolean {
 /** What the terms of a condition say of one part; `undefined` if nothing. */
 function termsOn(part: KeyPart, terms: readonly Expression[]): PartTerms | undefined {
   for (const term of terms) {
-    const points = pointsOf(part, term);
-    if (points !== undefined) return { points, from: undefined, to: undefined, used: [term] };
+    const points = part.elements === true ? elementOf(part, term) : pointsOf(part, term);
+    if (points !== undefined) return { points, interval: { from: [], to: [] }, used: [term] };
   }
-  let from: Bound | undefined;
-  let to: Bound | undefined;
+  if (part.elements === true) return undefined;
+  const from: Bound[] = [];
+  const to: Bound[] = [];
   const used: Expression[] = [];
   for (const term of terms) {
     const interval = intervalOf(part, term);
     if (interval === undefined) continue;
-    from = narrower(from, interval.from, 1);
-    to = narrower(to, interval.to, -1);
+    from.push(...interval.from);
+    to.push(...interval.to);
     used.push(term);
   }
-  return used.length === 0 ? undefined : { points: undefined, from, to, used };
+  return used.length === 0 ? undefined : { points: undefined, interval: { from, to }, used };
 }
 
-function pointsOf(part: KeyPart, term: Expression): readonly Value[] | undefined {
-  if (term.kind === 'isNull' && isOnPart(term.term, part)) return [null];
-  if (term.kind === 'in' && isOnPart(term.term, part))
-    return term.values.filter((value) => value !== null);
+/** The element that a term asks for of the list that a part stands for. */
+function elementOf(part: KeyPart, term: Expression): Points | undefined {
+  if (term.kind !== 'contains' || !isOnPart(term.term, part)) return undefined;
+  return { values: [term.value], slot: term.slot, isList: false };
+}
+
+function pointsOf(part: KeyPart, term: Expression): Points | undefined {
+  if (term.kind === 'isNull' && isOnPart(term.term, part)) return { values: [null], isList: false };
+  if (term.kind === 'in' && isOnPart(term.term, part)) {
+    const values = term.values.filter((value) => value !== null);
+    return { values, slot: term.slot, isList: true };
+  }
   if (term.kind !== 'compare' || term.op !== '=' || !isOnPart(term.left, part)) return undefined;
   return term.right.kind === 'literal' && term.right.value !== null
-    ? [term.right.value]
+    ? { values: [term.right.value], slot: term.right.slot, isList: false }
     : undefined;
 }
 
 const ABOVE_NULL: Bound = { value: null, inclusive: false };
 
-function intervalOf(
-  part: KeyPart,
-  term: Expression,
-): { from: Bound | undefined; to: Bound | undefined } | undefined {
+function intervalOf(part: KeyPart, term: Expression): Interval | undefined {
   if (term.kind === 'prefix' && isOnPart(term.term, part)) {
-    const end = prefixEnd(term.text);
-    if (end === undefined) return undefined;
-    return { from: { value: term.text, inclusive: true }, to: { value: end, inclusive: false } };
+    const { text: value, slot } = term;
+    if (prefixEnd(value) === undefined) return undefined;
+    return {
+      from: [{ value, slot, inclusive: true }],
+      to: [{ value, slot, inclusive: false, isPrefixEnd: true }],
+    };
   }
   if (term.kind === 'not' && term.term.kind === 'isNull' && isOnPart(term.term.term, part))
-    return { from: ABOVE_NULL, to: undefined };
+    return { from: [ABOVE_NULL], to: [] };
   if (term.kind !== 'compare' || !isOnPart(term.left, part)) return undefined;
   if (term.right.kind !== 'literal' || term.right.value === null) return undefined;
-  const bound = { value: term.right.value, inclusive: term.op === '<=' || term.op === '>=' };
-  if (term.op === '>' || term.op === '>=') return { from: bound, to: undefined };
-  if (term.op === '<' || term.op === '<=') return { from: ABOVE_NULL, to: bound };
+  const { value, slot } = term.right;
+  const bound = { value, slot, inclusive: term.op === '<=' || term.op === '>=' };
+  if (term.op === '>' || term.op === '>=') return { from: [bound], to: [] };
+  if (term.op === '<' || term.op === '<=') return { from: [ABOVE_NULL], to: [bound] };
   return undefined;
-}
-
-/** The narrower of two bounds on the same side; `sign` 1 for lower bounds, −1 for upper ones. */
-function narrower(a: Bound | undefined, b: Bound | undefined, sign: 1 | -1): Bound | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  const difference = compareValues(a.value, b.value) * sign;
-  if (difference === 0) return a.inclusive ? b : a;
-  return difference > 0 ? a : b;
-}
-
-/** Different values in the order of a part. */
-function ordered(values: readonly Value[], descending: boolean): Value[] {
-  const sorted = [...values].sort(compareValues);
-  const different = sorted.filter((value, i) => i === 0 || !equalValues(value, sorted[i - 1]!));
-  return descending ? different.reverse() : different;
-}
-
-function rangeOf(prefix: Value[], interval: PartTerms | undefined, descending: boolean): KeyRange {
-  if (interval === undefined) return { from: prefix, to: prefix, toInclusive: true };
-  const low = descending ? interval.to : interval.from;
-  const high = descending ? interval.from : interval.to;
-  return {
-    ...(low !== undefined
-      ? { from: [...prefix, low.value], fromExclusive: !low.inclusive }
-      : prefix.length > 0 && { from: prefix }),
-    ...(high !== undefined
-      ? { to: [...prefix, high.value], toInclusive: high.inclusive }
-      : prefix.length > 0 && { to: prefix, toInclusive: true }),
-  };
 }
 
 function estimatedRows(
   tables: Tables,
   collection: string,
   order: KeyOrder,
-  prefixes: readonly Value[][],
-  interval: PartTerms | undefined,
+  { points, interval }: RangeSource,
+  ranges: number,
 ): number {
   const statistics = tables.statistics(collection);
   const index = statistics.indexes.find((each) => each.name === (order.index ?? OWN_ORDER));
-  const parts = prefixes[0]?.length ?? 0;
+  const parts = points.length;
   const total = statistics.recordCount;
   const distinct =
     parts === 0
@@ -300,16 +296,18 @@ function estimatedRows(
           ? total
           : Math.sqrt(total)
         : (index?.distinctCounts[parts - 1] ?? total);
-  const each = total / Math.max(1, distinct);
+  const each = (total * (index?.keysPerRecord ?? 1)) / Math.max(1, distinct);
   const share =
     interval === undefined ? 1 : intervalShare(interval, parts === 0 ? index : undefined);
-  return Math.min(total, prefixes.length * each * share);
+  return Math.min(total, ranges * each * share);
 }
 
 function intervalShare(
-  { from, to }: PartTerms,
+  interval: Interval,
   index: { readonly least: Value | undefined; readonly greatest: Value | undefined } | undefined,
 ): number {
+  const from = narrowest(interval.from, 1);
+  const to = narrowest(interval.to, -1);
   const least = asNumber(index?.least);
   const greatest = asNumber(index?.greatest);
   if (least !== undefined && greatest !== undefined && greatest > least) {
@@ -358,7 +356,7 @@ export function directionOf(
   return reverse === true ? 'reverse' : 'forward';
 }
 
-/** The column that a part is; paths are no columns. */
+/** The column that a part is; paths and elements are no columns. */
 function nameOf(part: KeyPart): string | undefined {
-  return part.path === undefined ? part.field : undefined;
+  return part.path === undefined && part.elements !== true ? part.field : undefined;
 }

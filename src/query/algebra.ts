@@ -17,6 +17,7 @@ import { unreachable } from '../base/assert.ts';
 import type { KeyRange } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 import type { Expression } from './expression.ts';
+import type { RangeSource } from './ranges.ts';
 
 /** How a scan goes over its collection. */
 export interface AccessPath {
@@ -25,6 +26,8 @@ export interface AccessPath {
   /** What it reads, in ascending order of keys; absent: everything. */
   readonly ranges?: readonly KeyRange[];
   readonly reverse?: boolean;
+  /** What the ranges were made of, where parameters are among it. */
+  readonly source?: RangeSource;
 }
 
 export interface ScanNode {

@@ -31,6 +31,8 @@ export function expressionText(expression: Expression): string {
     }
     case 'prefix':
       return `${expressionText(expression.term)} begins with ${describeValue(expression.text)}`;
+    case 'contains':
+      return `${expressionText(expression.term)} contains ${describeValue(expression.value)}`;
   }
 }
 

@@ -14,8 +14,12 @@ import { compareValues, equalValues, type Value } from '../model/value.ts';
 export const COMPARISONS = ['=', '!=', '<', '<=', '>', '>='] as const;
 export type Comparison = (typeof COMPARISONS)[number];
 
+/**
+ * A constant may be a parameter: `slot` is its number among those of the question, and its value
+ * that of the question which was planned. `parameters.ts` puts others in its place.
+ */
 export type Expression =
-  | { readonly kind: 'literal'; readonly value: Value }
+  | { readonly kind: 'literal'; readonly value: Value; readonly slot?: number }
   /** A column of the input by name, or what lies on a path into the maps that it holds. */
   | { readonly kind: 'column'; readonly name: string; readonly path?: readonly string[] }
   | {
@@ -30,9 +34,29 @@ export type Expression =
   /** Whether the term is true: neither false nor unknown. */
   | { readonly kind: 'isTrue'; readonly term: Expression }
   /** Whether the term equals one of the values; null among them makes a miss unknown. */
-  | { readonly kind: 'in'; readonly term: Expression; readonly values: readonly Value[] }
+  | {
+      readonly kind: 'in';
+      readonly term: Expression;
+      readonly values: readonly Value[];
+      readonly slot?: number;
+    }
   /** Whether the term is a text that begins with another; null for what is no text. */
-  | { readonly kind: 'prefix'; readonly term: Expression; readonly text: string };
+  | {
+      readonly kind: 'prefix';
+      readonly term: Expression;
+      readonly text: string;
+      readonly slot?: number;
+    }
+  /**
+   * Whether the term is a list with an element that equals the value, null being equal to null;
+   * null for what is no list.
+   */
+  | {
+      readonly kind: 'contains';
+      readonly term: Expression;
+      readonly value: Value;
+      readonly slot?: number;
+    };
 
 export function literal(value: Value): Expression {
   return Object.freeze({ kind: 'literal', value });
@@ -79,6 +103,10 @@ export function prefixed(term: Expression, text: string): Expression {
   return Object.freeze({ kind: 'prefix', term, text });
 }
 
+export function contains(term: Expression, value: Value): Expression {
+  return Object.freeze({ kind: 'contains', term, value });
+}
+
 /** True, false, or null for unknown; other values where an expression is no condition. */
 export function evaluate(expression: Expression, valueOf: (name: string) => Value): Value {
   switch (expression.kind) {
@@ -105,6 +133,8 @@ export function evaluate(expression: Expression, valueOf: (name: string) => Valu
       return isAmong(evaluate(expression.term, valueOf), expression.values);
     case 'prefix':
       return hasPrefix(evaluate(expression.term, valueOf), expression.text);
+    case 'contains':
+      return hasElement(evaluate(expression.term, valueOf), expression.value);
     default:
       return unreachable(expression);
   }
@@ -170,6 +200,11 @@ export function hasPrefix(value: Value, text: string): boolean | null {
   return typeof value === 'string' ? value.startsWith(text) : null;
 }
 
+export function hasElement(value: Value, element: Value): boolean | null {
+  if (!Array.isArray(value)) return null;
+  return (value as readonly Value[]).some((each) => equalValues(each, element));
+}
+
 /** What lies on a path into maps; null where it ends early. */
 export function onPath(value: Value, path: readonly string[] | undefined): Value {
   if (path === undefined) return value;
@@ -201,6 +236,7 @@ export function eachColumn(expression: Expression, visit: (name: string) => void
     case 'isTrue':
     case 'in':
     case 'prefix':
+    case 'contains':
       return eachColumn(expression.term, visit);
     default:
       return unreachable(expression);

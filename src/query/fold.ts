@@ -5,6 +5,7 @@
  */
 import {
   compareNullable,
+  hasElement,
   hasPrefix,
   isAmong,
   isNull,
@@ -63,6 +64,11 @@ export function fold(expression: Expression): Expression {
     case 'prefix': {
       const term = fold(expression.term);
       if (term.kind === 'literal') return literal(hasPrefix(term.value, expression.text));
+      return Object.freeze({ ...expression, term });
+    }
+    case 'contains': {
+      const term = fold(expression.term);
+      if (term.kind === 'literal') return literal(hasElement(term.value, expression.value));
       return Object.freeze({ ...expression, term });
     }
   }

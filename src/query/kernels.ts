@@ -13,6 +13,7 @@ import { compareValues, equalValues, KIND, kindOf, numberOf, type Value } from '
 import {
   compareNullable,
   evaluate,
+  hasElement,
   hasPrefix,
   holds,
   isAmong,
@@ -80,6 +81,14 @@ export function kernelOf(
     case 'prefix': {
       const { text } = expression;
       return valueKernel(expression.term, columns, (value) => hasPrefix(value, text) === wanted);
+    }
+    case 'contains': {
+      const element = expression.value;
+      return valueKernel(
+        expression.term,
+        columns,
+        (value) => hasElement(value, element) === wanted,
+      );
     }
     case 'column':
       return valueKernel(expression, columns, (value) => value === wanted);

@@ -29,10 +29,13 @@ export class ScanOperator implements Operator {
 
   #open(): Cursor<Pending> {
     const { collection, columns, access, limit } = this.#node;
+    const { index, ranges, reverse } = access ?? {};
     return this.#execution.source.scan({
       collection,
       fields: columns,
-      ...access,
+      ...(index !== undefined && { index }),
+      ...(ranges !== undefined && { ranges }),
+      ...(reverse !== undefined && { reverse }),
       ...(limit !== undefined && { limit }),
       view: this.#execution.view,
     });

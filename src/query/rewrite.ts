@@ -252,7 +252,7 @@ function scanInOrder(
     return withAccess(scan, { ...scan.access, reverse: direction === 'reverse' });
   }
   for (const order of orders) {
-    if (order.isPartial) continue;
+    if (order.isPartial || order.elementPart >= 0) continue;
     const direction = directionOf(order, 0, keys, idField);
     if (direction === undefined) continue;
     if (!paysInOrder(scan, order, tables, rows)) continue;

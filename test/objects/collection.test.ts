@@ -106,9 +106,6 @@ describe('Collection', () => {
     expect(() => customers.where(5 as never)).toThrow(code('usage.argument'));
     expect(() => customers.get('1' as never)).toThrow(code('value.type'));
     expect(() => customers.all().limit(-1)).toThrow(code('usage.argument'));
-    expect(() => db.collection('t', { fields: { tags: 'list' }, index: ['tags[]'] })).toThrow(
-      code('usage.argument'),
-    );
     expect(() => db.collection('t', { fields: { a: 'int' }, index: ['b'] })).toThrow(
       code('schema.unknown_field'),
     );
@@ -235,6 +232,100 @@ describe('Collection', () => {
     const words = db.collection('words', { fields: { word: 'text', n: 'int?' }, key: 'word' });
     words.save({ word: 'x' });
     expect([words.get('x'), words.delete('x')]).toEqual([{ word: 'x', n: null }, true]);
+  });
+});
+
+describe('Collection: lists and their elements', () => {
+  const POSTS = {
+    fields: { id: 'int', tags: 'list', region: 'int?', slugs: 'list?', extra: 'json?' },
+    key: 'id',
+    unique: ['slugs'],
+    index: ['tags', ['region', 'tags'], 'extra.words[]'],
+  } as const;
+
+  test('records are found by each element, once, through the index', () => {
+    const posts = db.collection('posts', POSTS);
+    posts.insert({ id: 1, tags: ['a', 'b', 'a'], region: 1, extra: { words: ['x', 1] } });
+    posts.insert({ id: 2, tags: ['b', null, 3], region: 2, extra: { words: 'x' } });
+    posts.insert({ id: 3, tags: [], slugs: ['s', 't'] });
+    const ids = (query: Iterable<{ id: number }>): number[] => [...query].map(({ id }) => id);
+    const byB = posts.where('tags', 'contains', 'b');
+    expect(byB.explain().text).toContain('by index "tags[]" [= "b"]');
+    expect(byB.explain().execution).toBe('row plan');
+    expect([ids(byB), byB.toArray().map(({ id }) => id), byB.count()]).toEqual([[1, 2], [1, 2], 2]);
+    expect(ids(posts.where({ tags: { contains: 'a' } }))).toEqual([1]);
+    expect(ids(posts.where({ tags: { contains: null } }))).toEqual([2]);
+    expect(ids(posts.where({ tags: { contains: 3 }, region: 2 }))).toEqual([2]);
+    expect(posts.where({ tags: { contains: 'b' }, region: 1 }).explain().text).toContain(
+      'by index "region, tags[]" [= 1, "b"]',
+    );
+    expect(ids(posts.where('extra.words', 'contains', 'x'))).toEqual([1]);
+    const either = posts.where(
+      or({ tags: { contains: 'a' } }, { tags: { contains: 'b' } }, { tags: { contains: 3 } }),
+    );
+    expect(ids(either.orderBy('id'))).toEqual([1, 2]);
+    expect(ids(posts.where(not({ tags: { contains: 'b' } })))).toEqual([3]);
+    expect(ids(posts.where({ tags: [] }))).toEqual([3]);
+    expect(posts.get({ slugs: 't' })?.id).toBe(3);
+    expect(() => posts.update(1, { slugs: ['q', 't'] })).toThrow(code('constraint.unique'));
+    expect(posts.update(3, { slugs: ['t', 'u'], tags: ['a'] })).toBe(true);
+    expect([posts.get({ slugs: 's' }), posts.get({ slugs: 'u' })?.id]).toEqual([undefined, 3]);
+    expect(ids(posts.where('tags', 'contains', 'a'))).toEqual([1, 3]);
+    expect(posts.delete({ slugs: 'u' })).toBe(true);
+    expect(ids(posts.where('tags', 'contains', 'a'))).toEqual([1]);
+  });
+
+  test('an index over elements is added to records that are there', () => {
+    const { index, unique, ...plain } = POSTS;
+    const before = db.collection('posts', plain);
+    for (let id = 1; id <= 300; id++)
+      before.insert({ id, tags: [id % 7, id % 5, 'x'], slugs: [`s${id}`] });
+    const after = db.collection('posts', { ...plain, index, unique });
+    expect(after.where('tags', 'contains', 6).count()).toBe(
+      before
+        .all()
+        .toArray()
+        .filter(({ tags }) => tags.includes(6)).length,
+    );
+    expect(after.get({ slugs: 's200' })?.id).toBe(200);
+    expect(db.check().faults).toEqual([]);
+    const again = { ...plain, unique: ['tags'] } as const;
+    expect(() => db.collection('posts', again)).toThrow(code('constraint.unique'));
+    const whole = db.collection('posts', { ...plain, index: [{ field: 'tags', elements: false }] });
+    expect(whole.where({ tags: [1, 1, 'x'] }).explain().text).toContain('by index "tags" ');
+  });
+
+  test('elements of what is no list are refused', () => {
+    const posts = db.collection('posts', POSTS);
+    expect(() => posts.where({ tags: 'a' } as never)).toThrow(
+      code('value.type', 'Ask for an element: { tags: { contains: … } }.'),
+    );
+    for (const condition of [
+      { region: { contains: 1 } },
+      { 'tags.x': { contains: 1 } },
+      ['tags', 'contains', undefined],
+    ])
+      expect(() => posts.where(condition as never).count()).toThrow(code('usage.argument'));
+    for (const index of ['region[]', ['tags', 'slugs'], { field: 'id', elements: true }])
+      expect(() => db.collection('bad', { ...POSTS, index: [index] } as never)).toThrow(
+        code('usage.argument'),
+      );
+    expect(() => db.collection('bad', { fields: { a: 'list' }, key: 'a[]' } as never)).toThrow(
+      code('schema.unknown_field'),
+    );
+  });
+
+  test('records with a list of many elements are written and deleted within the budget', () => {
+    db.close();
+    db = open(':memory:', { memory: '2 MiB' });
+    const posts = db.collection('posts', { fields: { id: 'int', tags: 'list' }, index: ['tags'] });
+    const tags = Array.from({ length: 20_000 }, (_, i) => `tag ${i}`);
+    posts.insert({ id: 1, tags });
+    expect(posts.where('tags', 'contains', 'tag 19999').count()).toBe(1);
+    posts.update(1, { tags: tags.slice(10_000) });
+    expect(posts.where('tags', 'contains', 'tag 1').count()).toBe(0);
+    posts.delete(1);
+    expect(posts.where('tags', 'contains', 'tag 19999').count()).toBe(0);
   });
 });
 

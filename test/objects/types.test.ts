@@ -24,6 +24,12 @@ const cities = db.collection('cities', {
   key: ['country', 'city'],
   defaults: { size: 0 },
 });
+const posts = db.collection('posts', {
+  fields: { id: 'int', tags: 'list', extra: 'json?', slugs: 'list' },
+  key: 'id',
+  unique: ['slugs'],
+  index: ['tags', 'extra.words[]', ['id', 'tags']],
+});
 const notes = db.collection('notes', { fields: { text: 'text' } });
 const schema: StandardSchema<{ id: number }, { id: number; tags: string[] }> = {
   '~standard': {
@@ -69,6 +75,10 @@ export function mustCompile(): void {
   cities.insert({ country: 'no', city: 'Oslo' });
   cities.get(['no', 'Oslo']);
   notes.insert({ text: 'a' });
+  posts.where('tags', 'contains', 'x').where({ tags: { contains: 3 } });
+  posts.where('extra.words', 'contains', null);
+  posts.get({ slugs: 'x' });
+  tagged.where({ tags: { contains: 'x' } });
   customers.all().sum('region');
 }
 
@@ -98,6 +108,10 @@ export function mustNotCompile(): void {
   customers.where('email.x', '=', 3);
   // @ts-expect-error a condition of a combination
   customers.where(or({ regoin: 1 }, { id: 3 }));
+  // @ts-expect-error an element of what is no list
+  customers.where('region', 'contains', 3);
+  // @ts-expect-error an element of the wrong type
+  tagged.where({ tags: { contains: 3 } });
   // @ts-expect-error a field that is not there
   customers.all().orderBy('nmae');
   // @ts-expect-error not a number

@@ -18,6 +18,7 @@ import {
   column,
   compare,
   COMPARISONS,
+  contains,
   isNull,
   isTrue,
   literal,
@@ -33,11 +34,20 @@ import { change, committed, openStore, type OpenedStore } from '../store/open-st
 
 export type Row = { [name: string]: Value };
 
-export const COLUMNS = ['id', 'a', 'b', 'c', 'd', 'e', 'm'] as const;
+export const COLUMNS = ['id', 'a', 'b', 'c', 'd', 'e', 'm', 't'] as const;
 
 export const items = defineCollection({
   name: 'items',
-  fields: { id: 'int', a: 'int?', b: 'int', c: 'text?', d: 'float?', e: 'any?', m: 'map?' },
+  fields: {
+    id: 'int',
+    a: 'int?',
+    b: 'int',
+    c: 'text?',
+    d: 'float?',
+    e: 'any?',
+    m: 'map?',
+    t: 'list?',
+  },
   key: 'id',
 });
 
@@ -49,11 +59,17 @@ const INDEXES = [
   defineIndex(items, { parts: ['e'] }),
   defineIndex(items, { parts: [{ field: 'm', path: ['x'] }] }),
   defineIndex(items, { parts: ['d'], nulls: 'skip' }),
+  defineIndex(items, { parts: [{ field: 't', elements: true }] }),
+  defineIndex(items, { parts: ['b', { field: 't', elements: true, descending: true }, 'a'] }),
+  defineIndex(items, { parts: [{ field: 't', elements: true }, 'd'], nulls: 'skip' }),
+  defineIndex(items, { parts: [{ field: 'm', path: ['l'], elements: true }] }),
   defineIndex(items, { parts: ['id', 'b'], unique: true, nulls: 'equal' }),
 ];
 
 const TEXTS = ['', 'a', 'ab', 'abc', 'b', 'ba', 'z', 'é', '\u{10ffff}', '\ud7ff'];
 const ANYTHING: readonly Value[] = [null, true, 2, float(2), 2.5, 'a', 2n ** 60n, NaN, -0, [1]];
+
+const ELEMENTS: readonly Value[] = [null, 1, 2, 3, 4, 'a', 'b', 'ab', [1]];
 
 export interface Trial {
   readonly random: Random;
@@ -73,8 +89,13 @@ function randomRow(random: Random, id: number): Row {
     c: maybe(random.pick(TEXTS)),
     d: maybe(random.pick([0, 0.5, -1, 3, 1e300, NaN, -0])),
     e: random.pick(ANYTHING),
-    m: maybe({ x: random.chance(0.3) ? null : random.below(5) }),
+    m: maybe({ x: random.chance(0.3) ? null : random.below(5), l: randomList(random) }),
+    t: maybe(randomList(random)),
   };
+}
+
+function randomList(random: Random): Value {
+  return Array.from({ length: random.below(6) }, () => random.pick(ELEMENTS));
 }
 
 /** A store of random records; `budget`: bytes for sorts; `share`: of indexes that it has. */
@@ -130,7 +151,7 @@ function randomOperand(random: Random, name: string): Value {
 function randomLeaf(random: Random): Expression {
   const name = random.pick(COLUMNS);
   const term = name === 'm' ? column('m', ['x']) : column(name);
-  switch (random.below(7)) {
+  switch (random.below(8)) {
     case 0:
       return isNull(term);
     case 1: {
@@ -139,6 +160,10 @@ function randomLeaf(random: Random): Expression {
     }
     case 2:
       return prefixed(random.chance(0.8) ? column('c') : term, random.pick(TEXTS));
+    case 4: {
+      const list = random.pick([column('t'), column('t'), column('m', ['l']), term]);
+      return contains(list, random.pick(ELEMENTS));
+    }
     case 3:
       return random.chance(0.2)
         ? literal(random.pick([true, false, null]))
@@ -226,6 +251,11 @@ export function plainTruth(expression: Expression, row: Row): Value {
     case 'prefix': {
       const value = plainTruth(expression.term, row);
       return typeof value === 'string' ? value.startsWith(expression.text) : null;
+    }
+    case 'contains': {
+      const value = plainTruth(expression.term, row);
+      if (!Array.isArray(value)) return null;
+      return value.some((each: Value) => compareValues(each, expression.value) === 0);
     }
   }
 }

@@ -9,6 +9,7 @@ import {
   and,
   column,
   compare,
+  contains,
   isNull,
   literal,
   not,
@@ -288,7 +289,7 @@ describe('P7: indexes serve more than equality on one column', () => {
       compare('<=', column('id'), literal(20)),
     );
     expect(text(filterOf(condition))).toBe(
-      'scan items by key id [10 < key <= 20] → id, a, b, c, d, e, m',
+      'scan items by key id [10 < key <= 20] → id, a, b, c, d, e, m, t',
     );
   });
 
@@ -320,6 +321,23 @@ describe('P7: indexes serve more than equality on one column', () => {
       'limit 3\n  scan items by index "b, c" alone limit 3 → id, b, c',
     );
     expect(text(order(true))).toContain('reverse');
+  });
+
+  test('elements of lists: one entry a record, alone or under other parts', () => {
+    const has = contains(column('t'), 3);
+    expect(text(filterOf(has))).toContain('by index "t[]" [= 3]');
+    expect(text(filterOf(and(compare('=', column('b'), literal(2)), has)))).toContain(
+      'by index "b, t[], a" [= 2, 3]',
+    );
+    expect(text(filterOf(contains(column('m', ['l']), 'a')))).toContain('by index "m.l[]" [= "a"]');
+    // Without an element an index over elements names records several times, or never.
+    expect(text(filterOf(compare('=', column('b'), literal(2))))).not.toContain('[]');
+    const order: Plan = {
+      node: 'sort',
+      keys: [{ column: 't', descending: false }],
+      input: scanOf(['t']),
+    };
+    expect(text(order)).toContain('sort by t');
   });
 
   test('index-only reads', () => {
