@@ -301,6 +301,7 @@ export class Database {
       }
     } finally {
       this.#scope.view = LATEST;
+      this.#admitNext();
     }
     this.#afterCommit(level);
   }
@@ -467,7 +468,6 @@ export class Database {
 
   #afterCommit(level: Durability): void {
     if (this.#snapshots.size > 0) this.#expireSnapshots();
-    if (this.#queue.length > 0) this.#admitNext();
     if (level === 'group') this.#scheduleSync();
     else if (level === 'buffered' || this.#storage.checkpointRunning) this.#startTimer();
   }

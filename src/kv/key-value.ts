@@ -248,6 +248,13 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
     return this.#entries(options);
   }
 
+  /** Iterates the keys of a range in order, as of the moment of the call; reads no value. */
+  keys(options: RangeOptions<K> = {}): IterableIterator<K> {
+    this.#scope.check();
+    if (!this.#isThere()) return [][Symbol.iterator]() as IterableIterator<K>;
+    return new Keys<K>(this.#entries(options));
+  }
+
   #entries(options: RangeOptions<K>): Entries<K, V> {
     return new Entries<K, V>(this.#scope, this.#bucket, options, this.#lendsBytes);
   }
@@ -320,6 +327,11 @@ class Entries<K, V> implements IterableIterator<[K, V]> {
     return { done: true, value: undefined };
   }
 
+  /** The key of the entry. */
+  key(): K {
+    return this.#cursor.key() as K;
+  }
+
   /** The entry with a value of the caller's own; closes. */
   takeCopy(): [K, V] {
     const entry: [K, V] = [this.#cursor.key() as K, this.#cursor.value() as V];
@@ -332,6 +344,29 @@ class Entries<K, V> implements IterableIterator<[K, V]> {
     this.#isOpen = false;
     this.#cursor.close();
     this.#scope.release(this.#view);
+  }
+}
+
+/** The keys of entries, one at a time. */
+class Keys<K> implements IterableIterator<K> {
+  readonly #entries: Entries<K, unknown>;
+
+  constructor(entries: Entries<K, unknown>) {
+    this.#entries = entries;
+  }
+
+  [Symbol.iterator](): this {
+    return this;
+  }
+
+  next(): IteratorResult<K> {
+    if (!this.#entries.advance()) return { done: true, value: undefined };
+    return { done: false, value: this.#entries.key() };
+  }
+
+  return(): IteratorResult<K> {
+    this.#entries.return();
+    return { done: true, value: undefined };
   }
 }
 

@@ -290,6 +290,17 @@ describe('Database.transactionAsync', () => {
     expect(entriesOf(numbers(db))).toEqual({ a: 1, b: 2 });
   });
 
+  test('goes on when the synchronous transaction it waits for is rolled back', async () => {
+    // A rollback once let those who waited for its end wait until the next commit.
+    const db = openDatabase();
+    const open = db.begin();
+    const waiting = db.transactionAsync((tx) => numbers(tx as never).put('a', 1));
+    await pause(1);
+    open.rollback();
+    await waiting;
+    expect(numbers(db).get('a')).toBe(1);
+  });
+
   test('handles of an ended one are closed', async () => {
     const db = openDatabase();
     let kept: Numbers | undefined;

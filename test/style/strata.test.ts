@@ -32,6 +32,7 @@ const STRATA: Readonly<Record<string, Stratum>> = {
   rebuild: { line: 6 },
   tuner: { line: 7 },
   'index.ts': { line: 8 },
+  level: { line: 8 },
   server: { line: 9 },
   cli: { line: 9 },
 };
@@ -41,6 +42,9 @@ const BUNDLED: Readonly<Record<string, readonly string[]>> = {
   tuner: ['jstat', 'd3-scale'],
   cli: ['commander', 'cli-table3'],
 };
+
+/** What a door beside the main one needs of its caller: an optional peer dependency. */
+const PEERS: Readonly<Record<string, readonly string[]>> = { level: ['abstract-level'] };
 
 function stratumOf(path: string): Stratum | undefined {
   return STRATA[path.split('/')[1]!];
@@ -68,7 +72,8 @@ function faultsOf(file: SourceFile): string[] {
   const faults = stratumOf(file.path) ? [] : [`${file.path} stands on no line of the strata`];
   for (const name of importsOf(file)) {
     if (name.startsWith('node:')) continue;
-    if (BUNDLED[file.path.split('/')[1]!]?.includes(name) === true) continue;
+    const folder = file.path.split('/')[1]!;
+    if (BUNDLED[folder]?.includes(name) === true || PEERS[folder]?.includes(name) === true) continue;
     if (!name.startsWith('.')) {
       faults.push(`${file.path} imports the package ${name}: the core has no dependencies`);
       continue;

@@ -12,13 +12,13 @@ const failing: Property = {
 };
 
 describe('properties', () => {
-  test('runProperty names the seed and the command that repeats it', () => {
-    expect(() => runProperty(failing)).toThrow(
+  test('runProperty names the seed and the command that repeats it', async () => {
+    await expect(runProperty(failing)).rejects.toThrow(
       /never holds: seed \d+: broken law\nrepeat: npm run property -- "never holds" --seed \d+/,
     );
   });
 
-  test('canaryFails is false when the canary checks nothing', () => {
-    expect(canaryFails(failing)).toBe(false);
+  test('canaryFails is false when the canary checks nothing', async () => {
+    expect(await canaryFails(failing)).toBe(false);
   });
 });

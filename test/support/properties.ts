@@ -24,9 +24,9 @@ export interface Property {
   /** Cases of an ordinary test run: together with the other properties, minutes at most. */
   readonly cases: number;
   /** Runs the case of a seed; throws when the law is broken. */
-  readonly run: (seed: number) => void;
+  readonly run: (seed: number) => void | Promise<void>;
   /** As `run`, with a planted fault: must throw for at least one of the first `cases` seeds. */
-  readonly canary: (seed: number) => void;
+  readonly canary: (seed: number) => void | Promise<void>;
 }
 
 const registry = new Map<string, Property>();
@@ -50,10 +50,10 @@ export function repeatCommand(name: string, seed: number): string {
 }
 
 /** Runs the cases of a property; the first failure is thrown with its seed and command. */
-export function runProperty(property: Property): void {
+export async function runProperty(property: Property): Promise<void> {
   for (const seed of seedsOf(property)) {
     try {
-      property.run(seed);
+      await property.run(seed);
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       const repeat = repeatCommand(property.name, seed);
@@ -63,10 +63,10 @@ export function runProperty(property: Property): void {
 }
 
 /** Whether the canary of a property fails, as it must. */
-export function canaryFails(property: Property): boolean {
+export async function canaryFails(property: Property): Promise<boolean> {
   for (const seed of seedsOf(property)) {
     try {
-      property.canary(seed);
+      await property.canary(seed);
     } catch {
       return true;
     }
@@ -80,7 +80,7 @@ export function defineProperty(property: Property): void {
   registry.set(property.name, property);
   test(`property: ${property.name}`, () => runProperty(property));
   if (process.env['MONOCHORD_SEED'] === undefined)
-    test(`canary: ${property.name}`, () => {
-      expect(canaryFails(property), 'the canary passed: the property checks nothing').toBe(true);
+    test(`canary: ${property.name}`, async () => {
+      expect(await canaryFails(property), 'the canary passed: the property checks nothing').toBe(true);
     });
 }
