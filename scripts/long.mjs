@@ -28,6 +28,7 @@ const JOBS = [
   ['simulation', 'npm run sim -- --seed 1 --crashes 50000 --seeds 2000 --on'],
   ['layouts', 'npm run property -- "Database under any layout does as plain maps" --cases 42'],
   ['kills', script('test/processes/run-kills.ts 2000')],
+  ['level', 'MONOCHORD_LONG=1 npx vitest run test/level --reporter=verbose'],
   ['flips', script('test/storage/run-flips.ts')],
   [
     'pages',

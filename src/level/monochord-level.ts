@@ -315,7 +315,7 @@ export class MonochordLevel<KDefault = string, VDefault = string> extends Abstra
   }
 }
 
-/** The writes of `abstract-level`, with the option `sync`: overloads only, nothing to initialize. */
+/** The writes of `abstract-level`, with the option `sync`: overloads, nothing to initialize. */
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging
 export interface MonochordLevel<KDefault, VDefault> {
   put(key: KDefault, value: VDefault): Promise<void>;

@@ -104,7 +104,7 @@ export class Walk {
     return { ...lower, lte: lte!, reverse };
   }
 
-  /** Makes the next step go to a key, or the next one in the direction; nothing outside the range. */
+  /** Makes the next step go to a key or behind it; outside the range there is nothing. */
   seek(target: Formatted): void {
     this.#release();
     const key = bytesOf(target);

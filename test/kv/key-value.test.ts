@@ -205,6 +205,19 @@ describe('KeyValue.batch', () => {
   });
 });
 
+describe('KeyValue.keys', () => {
+  test('iterates keys of a range, either way, and may be left', () => {
+    const bucket = fruits();
+    expect([...bucket.keys()]).toEqual(['apple', 'banana', 'cherry', 'date']);
+    expect([...bucket.keys({ gt: 'apple', reverse: true, limit: 2 })]).toEqual(['date', 'cherry']);
+    for (const key of bucket.keys()) if (key === 'banana') break;
+    const keys = bucket.keys();
+    bucket.delete('cherry');
+    expect([...keys], 'as of the call').toEqual(['apple', 'banana', 'cherry', 'date']);
+    expect([...openDatabase().kv('none').keys()]).toEqual([]);
+  });
+});
+
 describe('KeyValue.range', () => {
   test('takes every kind of bound, reverse and limit', () => {
     const bucket = fruits();

@@ -32,7 +32,8 @@ function expectWhole(outcome: Outcome): void {
   expect(outcome.assertions).toBeGreaterThan(5000);
 }
 
-describe('the suite of abstract-level passes', () => {
+// Eight thousand assertions with stacks: minutes on a machine that does other work too.
+describe('the suite of abstract-level passes', { timeout: 300_000 }, () => {
   test('on files', async () => {
     const outcome = await outcomeOf(
       (options) => new MonochordLevel(join(folder, `${++count}`), { memory: '2 MiB', ...options }),

@@ -73,7 +73,7 @@ function faultsOf(file: SourceFile): string[] {
   for (const name of importsOf(file)) {
     if (name.startsWith('node:')) continue;
     const folder = file.path.split('/')[1]!;
-    if (BUNDLED[folder]?.includes(name) === true || PEERS[folder]?.includes(name) === true) continue;
+    if ([...(BUNDLED[folder] ?? []), ...(PEERS[folder] ?? [])].includes(name)) continue;
     if (!name.startsWith('.')) {
       faults.push(`${file.path} imports the package ${name}: the core has no dependencies`);
       continue;
