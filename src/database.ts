@@ -166,19 +166,19 @@ export class Database {
       writeEach: options.writeEach ?? false,
       now: () => performance.now(),
     });
+    this.#work = new LedgerWorkSpace(
+      this.#storage.ledger,
+      this.#fs,
+      spillPath(this.#storage, path),
+    );
     try {
-      this.#store = openStore(this.#storage, collations);
+      this.#store = openStore(this.#storage, collations, this.#work);
     } catch (cause) {
       this.#storage.abandon();
       throw cause;
     }
     this.#points = new StorePointAccess(this.#store);
     this.#source = new EmbeddedSource(this.#store);
-    this.#work = new LedgerWorkSpace(
-      this.#storage.ledger,
-      this.#fs,
-      spillPath(this.#storage, path),
-    );
     this.#scope = new RootScope(this);
     if (open_.size === 0) process.on('exit', flushAll);
     open_.add(this);
@@ -700,13 +700,13 @@ export class Database {
 }
 
 /** Lays an empty file out and opens the store. */
-function openStore(storage: Storage, collations: Collations): Store {
+function openStore(storage: Storage, collations: Collations, work: LedgerWorkSpace): Store {
   if (storage.nextPage === 1 && !storage.readOnly) {
     storage.begin();
     Store.create(storage);
     storage.commit('full');
   }
-  return new Store(storage, { collations, ledger: storage.ledger });
+  return new Store(storage, { collations, ledger: storage.ledger, work });
 }
 
 /**

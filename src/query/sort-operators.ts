@@ -20,7 +20,7 @@ import type { AggregateColumn, SortKey } from './algebra.ts';
 import { rowsOf } from './kernels.ts';
 import type { Execution, Operator } from './operator.ts';
 import { OwnBatch } from './operators.ts';
-import { Sorter, type SortedEntry } from './sorter.ts';
+import { Sorter, type SortedEntry } from '../model/sorter.ts';
 
 /** The value of a row with its kind. */
 function valueAt(batch: Batch, column: number, row: number): Value {
@@ -45,7 +45,7 @@ class SortedRows {
     limit?: number,
   ) {
     this.#input = input;
-    this.#sorter = new Sorter(execution.work, limit);
+    this.#sorter = new Sorter(execution.work, { limit });
     this.#keyColumns = keys.map((key) => key.ordinal);
     this.#codec = new KeyCodec(keys.map(({ descending }) => ({ descending, collation: BINARY })));
   }

@@ -10,12 +10,11 @@
  * not fit waits for a follower: then it rises, or at the end the node is cut in two. So no node is
  * empty. The top node goes to the root page.
  */
-import { assert } from '../base/assert.ts';
 import { failure } from '../errors.ts';
 import { LevelArena } from './bulk-arena.ts';
 import { commonBytes, Entry, NodeEditor } from './btree-edit.ts';
 import { KEY_BYTES_MAX, kindAt, VALUE_BYTES_MAX } from './btree-node.ts';
-import { compareKeys } from './btree-range.ts';
+import { clearTree, compareKeys } from './btree-range.ts';
 import { orderOf, type Restructurer } from './btree-split.ts';
 import type { Tree } from './btree.ts';
 import { NO_PAGE, WRITER, type PageId } from './pages.ts';
@@ -41,14 +40,13 @@ export class TreeBuilder {
   #count = 0;
 
   /**
-   * `tree`: an empty tree, in the open transaction. `fill`: share of a node that is filled,
-   * 0.3 ≤ fill ≤ 1.
+   * `tree`: in the open transaction; what it holds stays readable until `finish`, and is replaced
+   * by it. `fill`: share of a node that is filled, 0.3 ≤ fill ≤ 1.
    */
   constructor(tree: Tree, fill = 1) {
     if (!(fill >= 0.3 && fill <= 1)) {
       throw failure('usage.argument', `fill ${fill} is not a number from 0.3 to 1`);
     }
-    assert(tree.count(WRITER) === 0, 'a tree is empty before it is built');
     this.#tree = tree;
     this.#restructurer = tree.writer.restructurer;
     this.#node = new NodeEditor(tree.pages);
@@ -97,9 +95,36 @@ export class TreeBuilder {
     this.#keepLast(key, keyLength);
   }
 
-  /** Writes what waits, and the root page. */
+  /** Levels of the tree, as far as it is built. */
+  get levelCount(): number {
+    return this.#levels.length;
+  }
+
+  /** Adds an entry, as `add`, whose key begins at an offset. */
+  addFrom(
+    key: Uint8Array,
+    keyOffset: number,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): void {
+    this.add(key.subarray(keyOffset, keyOffset + keyLength), keyLength, value, valueOffset, valueLength);
+  }
+
+  /** Whether a key is the one that was added last. */
+  isLast(key: Uint8Array, keyOffset: number, keyLength: number): boolean {
+    if (keyLength !== this.#lastLength) return false;
+    for (let i = keyLength - 1; i >= 0; i--) {
+      if (this.#last[i] !== key[keyOffset + i]) return false;
+    }
+    return true;
+  }
+
+  /** Frees what the tree held, writes what waits, and the root page. */
   finish(): void {
     const { pages, root } = this.#tree;
+    if (this.#tree.count(WRITER) > 0) clearTree(this.#tree);
     let at = 0;
     for (; ; at++) {
       const level = this.#levels[at]!;

@@ -270,6 +270,11 @@ export class Pager extends PageCache implements Pages {
     }
   }
 
+  /** As the store asks for it. */
+  makeRoom(byteCount: number): void {
+    this.ensureRoom(byteCount);
+  }
+
   /** Ordinals of resident private pages that were not edited for the longest time. */
   #longestUnused(count: number): number[] {
     const o = this.overlay;

@@ -19,6 +19,7 @@ import { describeValue, partName, type IndexDefinition } from '../model/schema.t
 import type { Value } from '../model/value.ts';
 import type { Cursor } from '../storage/btree-cursor.ts';
 import type { Tree } from '../storage/btree.ts';
+import type { TreeBuilder } from '../storage/bulk.ts';
 import type { View } from '../storage/pages.ts';
 import { KeySet } from './key-set.ts';
 import { PartSources } from './part-sources.ts';
@@ -28,6 +29,9 @@ export const SKIPPED = 0; // no entry: a null under the policy `skip`, or no rec
 export const LOOSE = 1; // an entry that need not be unique
 export const STRICT = 2; // an entry that must be the only one of its key
 export type KeyState = typeof SKIPPED | typeof LOOSE | typeof STRICT;
+
+/** Places in a load of two records with the same key; `undefined` for one that was there before. */
+export type DuplicateOrdinals = readonly [number | undefined, number | undefined];
 
 /** Keys that are changed between two times that the storage may let go of pages. */
 const KEYS_PER_SETTLING = 64;
@@ -42,6 +46,22 @@ class Elements {
   constructor(part: number) {
     this.part = part;
   }
+}
+
+/** Takes keys with what names their records, in order of both, and gives entries to a tree. */
+export interface EntryBuilder {
+  /**
+   * `bytes` from `offset` on are the index's key, `keyBytes` long, and the record's key; `bytesAll`
+   * is the length of both. Valid during the call only.
+   */
+  add(
+    bytes: Uint8Array,
+    offset: number,
+    keyBytes: number,
+    bytesAll: number,
+    state: KeyState,
+  ): void;
+  finish(): void;
 }
 
 export abstract class CollectionIndex {
@@ -276,12 +296,16 @@ export abstract class CollectionIndex {
   }
 
   /** The error of a key that must be unique and is there already; with the values of the key. */
-  duplicateOf({ bytes, length }: ByteWriter): Error {
+  duplicateOf({ bytes, length }: ByteWriter, ordinals?: DuplicateOrdinals): Error {
     const { collection, parts, name } = this.definition;
     const values = this.codec.decode(bytes, 0, length);
-    return duplicateKey(collection, parts.map(partName), values, name);
+    return duplicateKey(collection, parts.map(partName), values, name, ordinals);
   }
 
+  /** Makes the entries of sorted keys for a bottom-up build. */
+  abstract entryBuilder(builder: TreeBuilder): EntryBuilder;
+  /** The record id of a record's key. */
+  abstract recordId(bytes: Uint8Array, from: number, to: number): RecordId;
   /** Whether a unique key has an entry in the transaction's view. */
   abstract hasKey(key: ByteWriter): boolean;
   protected abstract add(key: ByteWriter, id: RecordId, state: KeyState): void;
@@ -314,10 +338,25 @@ export function duplicateKey(
   fields: readonly string[],
   values: readonly Value[],
   index?: string,
+  ordinals?: DuplicateOrdinals,
 ): Error {
   const shown = values.map(describeValue).join(', ');
   const names = fields.map((field) => `${collection}.${field}`).join(', ');
-  return failure('constraint.unique', `duplicate key for ${names}: ${shown}`, {
-    detail: { collection, fields, values, ...(index !== undefined && { index }) },
+  const where = ordinals === undefined ? '' : placesOf(ordinals);
+  return failure('constraint.unique', `duplicate key for ${names}: ${shown}${where}`, {
+    detail: {
+      collection,
+      fields,
+      values,
+      ...(index !== undefined && { index }),
+      ...(ordinals !== undefined && { ordinals }),
+    },
   });
+}
+
+/** Which records of a load have the same key; the first may be one that was there before. */
+function placesOf([first, second]: DuplicateOrdinals): string {
+  if (second === undefined) return '';
+  if (first === undefined) return ` (record ${second} of the load, and one there before)`;
+  return ` (records ${first} and ${second} of the load)`;
 }

@@ -14,7 +14,8 @@ import type { RecordId } from '../model/batch.ts';
 import { requireKeySize } from '../model/key.ts';
 import { Cursor } from '../storage/btree-cursor.ts';
 import { WRITER, type View } from '../storage/pages.ts';
-import { CollectionIndex, STRICT, type KeyState } from './collection-index.ts';
+import type { TreeBuilder } from '../storage/bulk.ts';
+import { CollectionIndex, STRICT, type EntryBuilder, type KeyState } from './collection-index.ts';
 
 const joined = new ByteWriter(256);
 const scratch: RecordId[] = [];
@@ -49,6 +50,25 @@ export class EntryIndex extends CollectionIndex {
     joined.length = 0;
     joined.append(key.bytes, 0, key.length);
     joined.append(record, 0, record.length);
+  }
+
+  override entryBuilder(builder: TreeBuilder): EntryBuilder {
+    return {
+      add(bytes, offset, keyBytes, bytesAll, state) {
+        if (state === STRICT) {
+          const at = offset + keyBytes;
+          builder.addFrom(bytes, offset, keyBytes, bytes, at, bytesAll - keyBytes);
+          return;
+        }
+        requireKeySize(bytesAll);
+        builder.addFrom(bytes, offset, bytesAll, NOTHING, 0, 0);
+      },
+      finish: () => undefined,
+    };
+  }
+
+  override recordId(bytes: Uint8Array, from: number, to: number): RecordId {
+    return bytes.slice(from, to);
   }
 
   override firstId(view: View): RecordId | undefined {

@@ -5,16 +5,18 @@
  * the head under longer keys, so all ids of a key are one range of the tree.
  */
 import { assert } from '../base/assert.ts';
-import { ByteWriter } from '../base/bytes.ts';
+import { ByteWriter, compareBytes } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
-import { ID_BYTES, writeIdKey } from '../model/key.ts';
+import { ID_BYTES, readIdKey, writeIdKey } from '../model/key.ts';
 import type { Integer } from '../model/temporal.ts';
 import { Cursor } from '../storage/btree-cursor.ts';
 import type { EntryReader } from '../storage/btree-reader.ts';
 import { WRITER, type View } from '../storage/pages.ts';
-import { CollectionIndex, STRICT, type KeyState } from './collection-index.ts';
+import type { TreeBuilder } from '../storage/bulk.ts';
+import { CollectionIndex, STRICT, type EntryBuilder, type KeyState } from './collection-index.ts';
 import {
+  appendId,
   BLOCK_BYTES_MAX,
   isContinued,
   markContinued,
@@ -157,6 +159,14 @@ export class PostingIndex extends CollectionIndex {
     }
   }
 
+  override entryBuilder(builder: TreeBuilder): EntryBuilder {
+    return new PostingBuilder(builder);
+  }
+
+  override recordId(bytes: Uint8Array, from: number): RecordId {
+    return readIdKey(bytes, from);
+  }
+
   override firstId(view: View): RecordId | undefined {
     const { tree, probe } = this;
     if (!tree.find(view, probe.bytes, probe.length)) return undefined;
@@ -196,6 +206,59 @@ export class PostingIndex extends CollectionIndex {
     this.#blockKeyOf(key, id as Integer);
     into.length = 0;
     into.append(blockKey.bytes, 0, blockKey.length);
+  }
+}
+
+/** Makes postings of ids that come in order, key by key: a block is filled, then written. */
+class PostingBuilder implements EntryBuilder {
+  readonly #builder: TreeBuilder;
+  /** The index's key of the block, and behind it, for a further block, its first id. */
+  readonly #key = new ByteWriter(64);
+  #keyBytes = -1;
+  readonly #block = new ByteWriter(2 * BLOCK_BYTES_MAX);
+  #last: Integer = 0;
+
+  constructor(builder: TreeBuilder) {
+    this.#builder = builder;
+  }
+
+  add(bytes: Uint8Array, offset: number, keyBytes: number): void {
+    const id = readIdKey(bytes, offset + keyBytes);
+    const block = this.#block;
+    if (this.#isKey(bytes, offset, keyBytes)) {
+      const before = block.length;
+      appendId(block, this.#last, id);
+      this.#last = id;
+      if (block.length <= BLOCK_BYTES_MAX) return;
+      block.length = before;
+      if (this.#key.length === keyBytes) markContinued(block);
+      this.#write();
+      this.#key.length = keyBytes;
+      this.#key.append(bytes, offset + keyBytes, offset + keyBytes + ID_BYTES);
+    } else {
+      this.#write();
+      this.#key.length = 0;
+      this.#key.append(bytes, offset, offset + keyBytes);
+      this.#keyBytes = keyBytes;
+    }
+    writeSingle(block, id);
+    this.#last = id;
+  }
+
+  #isKey(bytes: Uint8Array, offset: number, keyBytes: number): boolean {
+    if (keyBytes !== this.#keyBytes) return false;
+    const key = this.#key.bytes;
+    return compareBytes(key, 0, keyBytes, bytes, offset, offset + keyBytes) === 0;
+  }
+
+  #write(): void {
+    if (this.#keyBytes < 0) return;
+    const block = this.#block;
+    this.#builder.addFrom(this.#key.bytes, 0, this.#key.length, block.bytes, 0, block.length);
+  }
+
+  finish(): void {
+    this.#write();
   }
 }
 

@@ -137,6 +137,12 @@ export function writeSingle(writer: ByteWriter, id: Integer): void {
   writer.length = writeFirst(writer.bytes, 0, id);
 }
 
+/** Appends an id to a block, without a mark, whose last id is known and less. */
+export function appendId(writer: ByteWriter, last: Integer, id: Integer): void {
+  writer.reserve(VARINT_BYTES_MAX);
+  writer.length = writeDistance(writer.bytes, writer.length, last, id);
+}
+
 /** Writes a block with an id put in; answers false, with nothing written, if it is there. */
 export function writeWith(
   bytes: Uint8Array,

@@ -3,7 +3,7 @@
  * an index may be built from millions of records; it takes a savepoint first, so that a change that
  * fails or is cancelled leaves no trace and the transaction goes on.
  */
-import { ByteWriter, compareBytes } from '../base/bytes.ts';
+import { ByteWriter } from '../base/bytes.ts';
 import type { Steps } from '../base/steps.ts';
 import { unreachable } from '../base/assert.ts';
 import { failure } from '../errors.ts';
@@ -28,14 +28,14 @@ import { WRITER } from '../storage/pages.ts';
 import { Bucket } from './bucket.ts';
 import type { CollectionEntry } from './catalog.ts';
 import type { Collection } from './collection.ts';
-import { STRICT, type CollectionIndex } from './collection-index.ts';
+import type { CollectionIndex } from './collection-index.ts';
+import { IndexBuild } from './index-build.ts';
 import { makeIndex } from './schema.ts';
 import { treeLayout, type Store } from './store.ts';
+import { planWork } from './work-plan.ts';
 
 /** Records of one step of a build. */
 const RECORDS_PER_STEP = 256;
-/** Keys that are sorted together before they are put into an index under construction. */
-const KEYS_SORTED_TOGETHER = 8192;
 
 /** Applies a change in the open transaction, step by step. */
 export function* schemaChange(store: Store, change: SchemaChange): Steps<void> {
@@ -241,42 +241,16 @@ function* createIndex(store: Store, definition: IndexDefinition): Steps<void> {
   store.schemaChanged(definition.collection);
 }
 
-/** A key on its way into an index. */
-interface BuiltKey {
-  readonly bytes: Uint8Array;
-  readonly id: RecordId;
-  readonly state: 1 | 2;
-}
-
 function* buildIndex(store: Store, collection: Collection, index: CollectionIndex): Steps<void> {
-  const key = new ByteWriter(64);
-  let keys: BuiltKey[] = [];
-  for (const record of eachRecord(collection)) {
-    if (record === undefined) {
-      yield;
-      continue;
+  const build = new IndexBuild(index, planWork(store));
+  try {
+    for (const record of eachRecord(collection)) {
+      if (record === undefined) yield;
+      else build.add(record.reader, record.key, record.key.length);
     }
-    const { id, reader } = record;
-    index.eachKey(reader, key, (state) => keys.push({ bytes: key.copy(), id, state }));
-    if (keys.length >= KEYS_SORTED_TOGETHER) {
-      yield* putKeys(store, index, keys);
-      keys = [];
-    }
-  }
-  yield* putKeys(store, index, keys);
-}
-
-function* putKeys(store: Store, index: CollectionIndex, keys: BuiltKey[]): Steps<void> {
-  keys.sort((a, b) => compareBytes(a.bytes, 0, a.bytes.length, b.bytes, 0, b.bytes.length));
-  const key = new ByteWriter(64);
-  for (let i = 0; i < keys.length; i++) {
-    const { bytes, id, state } = keys[i]!;
-    store.storage.settle(); // no buffer is held, but for the pinned one of the records' cursor
-    key.length = 0;
-    key.append(bytes, 0, bytes.length);
-    if (state === STRICT && index.hasKey(key)) throw index.duplicateOf(key);
-    index.addBuilt(key, id, state);
-    if (i % RECORDS_PER_STEP === RECORDS_PER_STEP - 1) yield;
+    yield* build.build(1, () => undefined);
+  } finally {
+    build.close();
   }
 }
 

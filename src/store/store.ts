@@ -10,9 +10,11 @@
  * `point-access.ts` and `embedded-source.ts` are its two faces to the question side,
  * `schema-changes.ts` changes the schema, `check.ts` checks law T1.
  */
-import type { Ledger } from '../base/ledger.ts';
+import { Ledger } from '../base/ledger.ts';
 import { Collations } from '../model/collation.ts';
 import type { TreeLayout as SchemaLayout } from '../model/schema.ts';
+import type { WorkSpace } from '../model/work.ts';
+import { MemoryFileSystem } from '../storage/memory-file.ts';
 import { Tree, type TreeLayout } from '../storage/btree.ts';
 import { LATEST, WRITER, type PageId, type StructureId, type View } from '../storage/pages.ts';
 import { Catalog } from './catalog.ts';
@@ -21,14 +23,19 @@ import type { ConditionSource } from './constraints.ts';
 import { Schema } from './schema.ts';
 import type { CommitLevel, StoragePort } from './storage-port.ts';
 import { Transaction } from './transaction.ts';
+import { LedgerWorkSpace } from './work-space.ts';
 
 export interface StoreOptions {
   readonly collations?: Collations;
   /** Makes functions of the texts of checks. */
   readonly conditions?: ConditionSource;
   readonly ledger?: Ledger;
+  /** Where sorts of loads and index builds work; default memory of its own, without bound. */
+  readonly work?: WorkSpace;
 }
 
+/** Working memory of a store that was given none, bytes. */
+const WORK_BYTES_ALONE = 32 * 1024 * 1024;
 /** Versions of the schema that are kept for snapshots older than the last change. */
 const OLD_SCHEMAS_KEPT = 8;
 
@@ -39,6 +46,7 @@ export class Store {
   readonly collations: Collations;
   readonly conditions: ConditionSource;
   readonly ledger: Ledger | undefined;
+  #work: WorkSpace | undefined;
   /** Changes whenever what was resolved by name may have become wrong. */
   epoch = 1;
   /** The commit that last changed the schema in this process, 0 if none did. */
@@ -61,6 +69,7 @@ export class Store {
     this.collations = options.collations ?? new Collations();
     this.conditions = options.conditions ?? (() => undefined);
     this.ledger = options.ledger;
+    this.#work = options.work;
     this.transaction = new Transaction(storage, options.ledger);
     this.catalog = new Catalog(storage, () => this.transaction.isOpen);
     this.#latest = new Schema(this);
@@ -68,6 +77,12 @@ export class Store {
   }
 
   // What is shared.
+
+  /** Working memory of sorts. */
+  get work(): WorkSpace {
+    this.#work ??= new LedgerWorkSpace(new Ledger(WORK_BYTES_ALONE), new MemoryFileSystem(), 'work');
+    return this.#work;
+  }
 
   tree(structure: StructureId, root: PageId, layout: SchemaLayout): Tree {
     const known = this.#trees.get(structure);
