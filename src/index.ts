@@ -29,6 +29,12 @@ export type {
 } from './database.ts';
 export { KeyValue } from './kv/key-value.ts';
 export type { KeyValueChange, KeyValueOptions, RangeOptions } from './kv/key-value.ts';
+export type {
+  BulkLoadAsyncOptions,
+  BulkLoadOptions,
+  BulkProgress,
+  BulkReport,
+} from './model/bulk.ts';
 export {
   Duration,
   LocalDate,

@@ -6,7 +6,9 @@ import { runSteps } from './base/steps.ts';
 import type { Ledger } from './base/ledger.ts';
 import type { Database } from './database.ts';
 import { failure } from './errors.ts';
-import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
+import { requireLoadOptions, runLoad, runLoadAsync } from './bulk-run.ts';
+import { KeyValue, type KeyValueOptions, type LoadRequest } from './kv/key-value.ts';
+import type { BulkLoadAsyncOptions, BulkLoadOptions, BulkReport } from './model/bulk.ts';
 import type {
   CollectionDefinition,
   IndexDefinition,
@@ -134,6 +136,33 @@ export abstract class DatabaseScope implements ObjectScope {
     if (view < LATEST && this.view >= LATEST) this.database.storage.closeSnapshot(view);
   }
 
+  load<T>(request: LoadRequest<T>, source: Iterable<T>, options: BulkLoadOptions): BulkReport {
+    requireLoadOptions(options, false);
+    return runLoad(this.database.store, request.name, source, request.take, options);
+  }
+
+  async loadAsync<T>(
+    request: LoadRequest<T>,
+    source: Iterable<T> | AsyncIterable<T> | ReadableStream<T>,
+    options: BulkLoadAsyncOptions,
+    prepare: (scope: this) => void,
+  ): Promise<BulkReport> {
+    requireLoadOptions(options, true);
+    const { store } = this.database;
+    const load = (scope: DatabaseScope): Promise<BulkReport> => {
+      prepare(scope as this);
+      return runLoadAsync(store, request.name, source, request.take, options);
+    };
+    this.check();
+    if (this.view === TRANSACTION) return await load(this);
+    if (this.view !== LATEST) this.beginWrite(); // a snapshot: refuses
+    const { signal } = options;
+    return await this.database.transactionAsync(
+      (tx) => load(Transaction.scopeOf(tx)),
+      signal === undefined ? {} : { signal },
+    );
+  }
+
   bucket(name: string): PointBucket {
     return this.database.bucket(name);
   }
@@ -188,6 +217,11 @@ export class Transaction {
     this.#scope = scope;
     this.#store = store;
     this.#end = end;
+  }
+
+  /** The scope of its handles. */
+  static scopeOf(transaction: Transaction): DatabaseScope {
+    return transaction.#scope;
   }
 
   get isOpen(): boolean {

@@ -12,7 +12,7 @@ export interface SliceOptions {
 }
 
 /** Milliseconds of a slice of a long operation. */
-const SLICE_MS = 5;
+export const SLICE_MS = 5;
 
 /** Drives a step machine in slices, so that other work is done between them. */
 export async function inSlices<T>(steps: Steps<T>, options: SliceOptions): Promise<T> {

@@ -6,6 +6,41 @@
 import path from 'node:path';
 import { open } from '../../dist/index.js';
 
+/** W1: two buckets, symbol to object number and that to eight bytes, loaded in bulk. */
+const w1 = (memory) => (dir) => {
+  let db;
+  let symbols;
+  let objects;
+  const start = () => {
+    db = open(path.join(dir, 'db.mono'), { memory });
+    symbols = db.kv('symbols', { keys: 'text', values: 'int' });
+    objects = db.kv('objects', { keys: 'int', values: 'bytes' });
+  };
+  return {
+    load({ order, syms, addrs }) {
+      function* symbolEntries() {
+        for (let i = 0; i < syms.length; i++) yield [syms[i], order[i]];
+      }
+      function* objectEntries() {
+        for (let i = 0; i < order.length; i++) yield [order[i], addrs.subarray(i * 8, i * 8 + 8)];
+      }
+      start();
+      db.transaction(() => {
+        symbols.bulkLoad(symbolEntries());
+        objects.bulkLoad(objectEntries());
+      });
+      db.close();
+    },
+    open: start,
+    get(symbol) {
+      const number = symbols.get(symbol);
+      const bytes = objects.get(number);
+      return [number, Buffer.from(bytes.buffer, bytes.byteOffset, 8).readBigUInt64BE()];
+    },
+    close: () => db.close(),
+  };
+};
+
 /** W5: point operations on one bucket of bytes. */
 const w5 =
   (memory) =>
@@ -80,6 +115,7 @@ const w2 = async (dir) => {
 };
 
 export default {
+  w1: { '4MiB': w1('4 MiB'), '16MiB': w1('16 MiB'), '145MiB': w1('145 MiB') },
   w2: { '': w2 },
   w5: { '32MiB': w5('32 MiB'), '256MiB': w5('256 MiB') },
 };

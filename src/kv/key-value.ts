@@ -11,6 +11,12 @@ import {
   type FieldType,
   type TreeLayout,
 } from '../model/schema.ts';
+import type {
+  BulkLoadAsyncOptions,
+  BulkLoader,
+  BulkLoadOptions,
+  BulkReport,
+} from '../model/bulk.ts';
 import { LATEST, type KeyRange, type PointBucket, type SourceView } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 
@@ -37,9 +43,27 @@ export interface Scope {
   mayRepeat(cause: unknown): boolean;
   hold(): SourceView;
   release(view: SourceView): void;
+  /** Runs a bulk load in the open transaction; taken back, alone, when it fails. */
+  load<T>(request: LoadRequest<T>, source: Iterable<T>, options: BulkLoadOptions): BulkReport;
+  /**
+   * Runs a bulk load in slices, in the open transaction or in one of its own; `prepare` is called
+   * with the scope it runs in.
+   */
+  loadAsync<T>(
+    request: LoadRequest<T>,
+    source: Iterable<T> | AsyncIterable<T> | ReadableStream<T>,
+    options: BulkLoadAsyncOptions,
+    prepare: (scope: this) => void,
+  ): Promise<BulkReport>;
   bucket(name: string): PointBucket;
   definition(name: string): CollectionDefinition | undefined;
   define(definition: CollectionDefinition): void;
+}
+
+/** Where the items of a bulk load go, and how each is given to it. */
+export interface LoadRequest<T> {
+  readonly name: string;
+  readonly take: (loader: BulkLoader, item: T) => void;
 }
 
 /** Kinds that keys and values may have; JSON is any value, maps and lists included. */
@@ -198,6 +222,59 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
       else if (change.type === 'delete') this.#bucket.delete(change.key);
       else throw unknownChange(change);
     }
+  }
+
+  /**
+   * Writes many entries, given as pairs of key and value in any order, all or none: sorted within
+   * the memory budget and built bottom-up, many times faster than one by one. In an open
+   * transaction it is a part of that.
+   *
+   * @throws {ConstraintError} constraint.unique when a key exists, or comes twice, unless
+   * `onDuplicate` says what to do then.
+   * @example
+   * const report = ages.bulkLoad([['Grace', 85], ['Alan', 41]]);
+   * report.loaded; // 2
+   */
+  bulkLoad(
+    entries: Iterable<readonly [K, V]> | ReadonlyMap<K, V>,
+    options: BulkLoadOptions = {},
+  ): BulkReport {
+    const own = this.#scope.beginWrite();
+    let report: BulkReport;
+    try {
+      this.#define();
+      report = this.#scope.load(this.#loadRequest(), entries, options);
+    } catch (cause) {
+      throw this.#failed(own, cause);
+    }
+    if (own) this.#scope.commitWrite();
+    return report;
+  }
+
+  /**
+   * As `bulkLoad`, from an iterable, an asynchronous one or a stream, in slices between which other
+   * work is done. Nothing is changed when it is cancelled or when the source fails.
+   *
+   * @throws {LimitError} limit.cancelled when its signal is aborted.
+   */
+  bulkLoadAsync(
+    entries:
+      Iterable<readonly [K, V]> | AsyncIterable<readonly [K, V]> | ReadableStream<readonly [K, V]>,
+    options: BulkLoadAsyncOptions = {},
+  ): Promise<BulkReport> {
+    return this.#scope.loadAsync(this.#loadRequest(), entries, options, (scope) => {
+      if (scope.definition(this.name) === undefined) scope.define(this.#definition);
+    });
+  }
+
+  #loadRequest(): LoadRequest<readonly [K, V]> {
+    return {
+      name: this.name,
+      take(loader, entry) {
+        if (!Array.isArray(entry)) throw notAnEntry(entry);
+        loader.addEntry(entry[0] as Value, entry[1] as Value);
+      },
+    };
   }
 
   /** Deletes the entries of a range; returns how many there were. */
@@ -413,6 +490,12 @@ function prefixRange(prefix: string): KeyRange {
     return { from: [prefix], to: [points.join('') + String.fromCodePoint(next)] };
   }
   return { from: [prefix] };
+}
+
+function notAnEntry(entry: unknown): Error {
+  return failure('usage.argument', 'an entry of a bulk load is a list of a key and a value', {
+    detail: { entry },
+  });
 }
 
 function unknownChange(change: never): Error {

@@ -21,9 +21,11 @@ export { compareEntries, type SortedEntry } from './sort-arena.ts';
 
 /** Bytes of the first arena: few rows take little. */
 const ARENA_BYTES_FIRST = 4 * 1024;
-const RUNS_MERGED = 32;
+/** Runs that are merged at a time: as many as there is memory for. */
+const RUNS_MERGED_MIN = 2;
+const RUNS_MERGED_MAX = 32;
 /** Bytes that a run is read, and a merged one written, through. */
-const BUFFER_BYTES_MIN = 16 * 1024;
+const BUFFER_BYTES_MIN = 4 * 1024;
 const BUFFER_BYTES_MAX = 256 * 1024;
 /** Entries before which those beyond the limit are not forgotten. */
 const CUT_MIN = 1024;
@@ -43,6 +45,8 @@ export interface SorterOptions {
 export class Sorter {
   /** Entries that were added. */
   count = 0;
+  /** Bytes of their keys and rows. */
+  bytes = 0;
   /** Runs that were spilled, merged ones included. */
   runsSpilled = 0;
   readonly #work: WorkSpace;
@@ -85,6 +89,7 @@ export class Sorter {
       this.#arena.add(key, keyBytes, row, rowOffset, rowBytes);
     }
     this.count++;
+    this.bytes += keyBytes + rowBytes;
   }
 
   /** Makes the arena have room for an entry: a cut one, a larger one, or another. */
@@ -108,7 +113,8 @@ export class Sorter {
     }
     this.#spillAll();
     // Given back, the memory may make a larger one.
-    const most = Math.max(needed, Math.min(wanted, ARENA_BYTES_MAX));
+    const possible = Math.min(wanted, ARENA_BYTES_MAX, this.#work.availableBytes);
+    const most = Math.max(needed, possible);
     const least = Math.max(needed, Math.min(held, ARENA_BYTES_MAX));
     this.#begin(this.#tryReserve(most) ?? this.#work.reserve(least));
   }
@@ -178,13 +184,15 @@ export class Sorter {
       return new MergeReader(readers, this.#latestFirst);
     }
     this.#spillAll();
-    while (this.#runs.length > RUNS_MERGED) this.#mergeSome();
+    const few = Math.floor(this.#work.availableBytes / (4 * BUFFER_BYTES_MIN)) - 1;
+    const merged = Math.max(RUNS_MERGED_MIN, Math.min(RUNS_MERGED_MAX, few));
+    while (this.#runs.length > merged) this.#mergeSome(Math.min(merged, this.#runs.length));
     return this.#mergeOf(this.#runs.splice(0));
   }
 
   #mergeOf(runs: readonly SpillRun[]): MergeReader {
-    const share = Math.floor(this.#work.availableBytes / 2 / runs.length);
-    const bytes = Math.max(BUFFER_BYTES_MIN, Math.min(BUFFER_BYTES_MAX, share & ~4095));
+    const share = Math.floor(this.#work.availableBytes / (runs.length + 1)) & ~4095;
+    const bytes = Math.max(BUFFER_BYTES_MIN, Math.min(BUFFER_BYTES_MAX, share));
     const readers: EntryReader[] = [];
     try {
       for (const run of runs) {
@@ -199,9 +207,9 @@ export class Sorter {
     return new MergeReader(readers, this.#latestFirst);
   }
 
-  #mergeSome(): void {
+  #mergeSome(count: number): void {
     const merged = this.#work.spill();
-    const reader = this.#mergeOf(this.#runs.splice(0, RUNS_MERGED, merged));
+    const reader = this.#mergeOf(this.#runs.splice(0, count, merged));
     this.runsSpilled++;
     let buffer: WorkArea | undefined;
     try {

@@ -2,6 +2,8 @@
  * Typed objects in a collection: single records go straight to `PointAccess`, questions to the
  * query engine. A write outside a transaction commits by itself.
  */
+import type { LoadRequest } from '../kv/key-value.ts';
+import type { BulkLoadAsyncOptions, BulkLoadOptions, BulkReport } from '../model/bulk.ts';
 import type { RecordInput } from '../model/record.ts';
 import { Access } from './access.ts';
 import type { Condition, OperandFor, Operator } from './conditions.ts';
@@ -113,6 +115,46 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
   /** Writes many records that must be new, all or none; returns their keys. */
   insertMany(records: Iterable<I>): Id[] {
     return this.#access.write(() => Array.from(records, (record) => this.insert(record)));
+  }
+
+  /**
+   * Writes many records, in any order, all or none: sorted within the memory budget, collection and
+   * indexes built bottom-up, many times faster than one by one. In an open transaction it is a part
+   * of that. Unique indexes are checked as of the end of the load.
+   *
+   * @throws {ConstraintError} constraint.unique when the key of a record, or that of a unique
+   * index, exists or comes twice; `onDuplicate` says what to do about the former.
+   */
+  bulkLoad(records: Iterable<I>, options: BulkLoadOptions = {}): BulkReport {
+    const access = this.#access;
+    return access.write(() => {
+      access.requireThere();
+      return access.scope.load(this.#loadRequest(), records, options);
+    });
+  }
+
+  /**
+   * As `bulkLoad`, from an iterable, an asynchronous one or a stream, in slices between which other
+   * work is done. Nothing is changed when it is cancelled or when the source fails.
+   *
+   * @throws {LimitError} limit.cancelled when its signal is aborted.
+   */
+  bulkLoadAsync(
+    records: Iterable<I> | AsyncIterable<I> | ReadableStream<I>,
+    options: BulkLoadAsyncOptions = {},
+  ): Promise<BulkReport> {
+    const { declared, scope } = this.#access;
+    return scope.loadAsync(this.#loadRequest(), records, options, (own) =>
+      new Access(declared, own).requireThere(),
+    );
+  }
+
+  #loadRequest(): LoadRequest<I> {
+    const access = this.#access;
+    return {
+      name: this.name,
+      take: (loader, record) => loader.addRecord(access.prepared(record as RecordInput)),
+    };
   }
 
   /** Changes some fields of a record; returns whether there is one. */

@@ -109,7 +109,13 @@ export class TreeBuilder {
     valueOffset: number,
     valueLength: number,
   ): void {
-    this.add(key.subarray(keyOffset, keyOffset + keyLength), keyLength, value, valueOffset, valueLength);
+    this.add(
+      key.subarray(keyOffset, keyOffset + keyLength),
+      keyLength,
+      value,
+      valueOffset,
+      valueLength,
+    );
   }
 
   /** Whether a key is the one that was added last. */

@@ -20,6 +20,7 @@ import {
   type CollectionDefinition,
   type FieldDefinition,
 } from '../model/schema.ts';
+import type { Sorter } from '../model/sorter.ts';
 import { readWholeValue, writeValue } from '../model/value-codec.ts';
 import { Float, type Value } from '../model/value.ts';
 import { removeRange } from '../storage/btree-range.ts';
@@ -138,6 +139,15 @@ export class Bucket implements Restorer {
     this.elidedPuts++;
     this.#transaction.elidedPuts++;
     return false;
+  }
+
+  /** Encodes an entry of a bulk load into a sorter. */
+  addTo(sorter: Sorter, key: Value, value: Value): void {
+    const keyLength = this.#writeKey(key);
+    const bytes = this.#encode(value);
+    const length = bytes === value ? bytes.length : this.#value.length;
+    sorter.addBytes(this.#key.bytes, keyLength, bytes, 0, length);
+    this.#value.shrink();
   }
 
   /** @throws {ConstraintError} constraint.unique when the key exists. */

@@ -54,13 +54,7 @@ export interface EntryBuilder {
    * `bytes` from `offset` on are the index's key, `keyBytes` long, and the record's key; `bytesAll`
    * is the length of both. Valid during the call only.
    */
-  add(
-    bytes: Uint8Array,
-    offset: number,
-    keyBytes: number,
-    bytesAll: number,
-    state: KeyState,
-  ): void;
+  add(bytes: Uint8Array, offset: number, keyBytes: number, bytesAll: number, state: KeyState): void;
   finish(): void;
 }
 

@@ -11,8 +11,8 @@ export interface StoragePort extends Pages {
   /** Id of the newest commit, 0 in a file without any. */
   readonly commitId: number;
   /**
-   * Gives memory of the cache back so that the budget has room for `byteCount` bytes, as far as that
-   * is possible. The caller holds no buffer but pinned ones.
+   * Gives memory of the cache back so that the budget has room for `byteCount` bytes, as far as
+   * that is possible. The caller holds no buffer but pinned ones.
    */
   makeRoom?(byteCount: number): void;
   begin(): void;

@@ -80,7 +80,11 @@ export class Store {
 
   /** Working memory of sorts. */
   get work(): WorkSpace {
-    this.#work ??= new LedgerWorkSpace(new Ledger(WORK_BYTES_ALONE), new MemoryFileSystem(), 'work');
+    this.#work ??= new LedgerWorkSpace(
+      new Ledger(WORK_BYTES_ALONE),
+      new MemoryFileSystem(),
+      'work',
+    );
     return this.#work;
   }
 
@@ -205,6 +209,11 @@ export class Store {
 
   release(token: number): void {
     this.transaction.release(token);
+  }
+
+  /** Whether a savepoint is still there to go back to. */
+  hasSavepoint(token: number): boolean {
+    return this.transaction.hasSavepoint(token);
   }
 
   /** Runs a statement of many changes, which happen all or not at all. */

@@ -153,6 +153,10 @@ export class Transaction {
     this.#savepoints.length = place;
   }
 
+  hasSavepoint(token: number): boolean {
+    return this.#savepoints.some((mark) => mark.id === token);
+  }
+
   #placeOf(token: number): number {
     if (this.#status === 'idle') throw failure('usage.transaction', 'no transaction is open');
     const place = this.#savepoints.findIndex((mark) => mark.id === token);

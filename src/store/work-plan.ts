@@ -23,7 +23,7 @@ export class WorkPlan implements WorkSpace {
   readonly #makeRoom: (byteCount: number) => void;
   readonly #parent: WorkPlan | undefined;
 
-  /** `makeRoom`: called before memory is asked for that the budget has not free. */
+  /** `makeRoom`: called before memory is asked for, to make the budget have it. */
   constructor(
     work: WorkSpace,
     shareBytes: number,
@@ -90,7 +90,7 @@ export class WorkPlan implements WorkSpace {
         { detail: { shareBytes: this.shareBytes, bytes: byteCount } },
       );
     }
-    if (this.#work.availableBytes < byteCount) this.#makeRoom(byteCount);
+    this.#makeRoom(byteCount);
     this.#note(byteCount);
   }
 

@@ -12,6 +12,8 @@ import type { SpillRun, WorkArea, WorkSpace } from '../model/work.ts';
 import type { File, FileSystem } from '../storage/file.ts';
 
 const EXTENT_BYTES = 256 * 1024;
+/** What the page cache keeps: its first chunk. */
+const CACHE_BYTES_KEPT = 1 << 20;
 
 export class LedgerWorkSpace implements WorkSpace {
   readonly #ledger: Ledger;
@@ -30,8 +32,10 @@ export class LedgerWorkSpace implements WorkSpace {
     this.#path = path;
   }
 
+  /** Free bytes of the budget, and those that the page cache can give back. */
   get availableBytes(): number {
-    return this.#ledger.availableBytes;
+    const cached = this.#ledger.bytesOf('buffers') - CACHE_BYTES_KEPT;
+    return this.#ledger.availableBytes + Math.max(0, cached);
   }
 
   reserve(byteCount: number): WorkArea {

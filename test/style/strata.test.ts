@@ -27,6 +27,7 @@ const STRATA: Readonly<Record<string, Stratum>> = {
   'database.ts': { line: 6 },
   'scopes.ts': { line: 6 },
   'slices.ts': { line: 6 },
+  'bulk-run.ts': { line: 6 },
   'maintenance.ts': { line: 6 },
   'options.ts': { line: 6 },
   rebuild: { line: 6 },

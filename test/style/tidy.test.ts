@@ -18,6 +18,7 @@ const FORBIDDEN_NAMES = [
   'process',
 ];
 const SYNCHRONOUS = /^src\/(storage|store|model|base|query|kv)\//;
+const WAITING = /\basync\b|\bawait\b|\bPromise\b/;
 // Spelled in pieces so that this file passes its own test.
 const UNFINISHED = new RegExp(`\\b(${'TO' + 'DO'}|${'FIX' + 'ME'}|${'XX' + 'X'})\\b`);
 const MACHINE_PATHS = new RegExp(`(?:^|[\\s'"\`(])/(?:${'wo' + 'rk'}|${'ro' + 'ot'})/`, 'm');
@@ -62,7 +63,9 @@ function wordFaults(file: SourceFile): string[] {
   if (UNFINISHED.test(file.text)) faults.push(`${file.path}: unfinished work is noted in the code`);
   if (MACHINE_PATHS.test(file.text)) faults.push(`${file.path}: names a path of one machine`);
   if (ANY_TYPE.test(code)) faults.push(`${file.path}: the type any`);
-  if (SYNCHRONOUS.test(file.path) && /\basync\b|\bawait\b|\bPromise\b/.test(code))
+  // kv and objects hand on the promises that database.ts makes.
+  const waiting = file.path.startsWith('src/kv/') ? /\basync\b|\bawait\b/ : WAITING;
+  if (SYNCHRONOUS.test(file.path) && waiting.test(code))
     faults.push(`${file.path}: nothing below database.ts is asynchronous`);
   return faults;
 }
