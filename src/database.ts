@@ -14,7 +14,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { type DatabaseError, failure, LimitError } from './errors.ts';
-import { KeyValue, type KeyValueOptions } from './kv/key-value.ts';
+import type { KeyValue, KeyValueOptions } from './kv/key-value.ts';
 import { Collations } from './model/collation.ts';
 import {
   LATEST,
@@ -24,9 +24,11 @@ import {
   TRANSACTION,
 } from './model/source.ts';
 import type { Value } from './model/value.ts';
-import { Collection } from './objects/collection.ts';
 import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
 import { Session } from './objects/session.ts';
+import { RecordedScope } from './recording/recorded-handles.ts';
+import { Recorder, type RecordingReport, type RecordOptions } from './recording/recorder.ts';
+import { headerOf, tracedCollections } from './recording/traced-store.ts';
 import type { FieldsInput, KeyInput, PathOf, RecordOf } from './objects/types.ts';
 import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
 import { ACCOUNTS, type Account } from './base/ledger.ts';
@@ -84,6 +86,8 @@ export interface StatsReport extends StorageCounters {
   readonly putsElided: number;
   /** Commits at which snapshots are open, the running checkpoint among them. */
   readonly snapshots: readonly number[];
+  /** The trace that is written; absent unless `record` was given. */
+  readonly recording?: RecordingReport;
 }
 
 /** What a check found. */
@@ -123,6 +127,7 @@ export class Database {
   readonly #fs: FileSystem;
   readonly #delayMs: number;
   readonly #scope: RootScope;
+  #recorder: Recorder | undefined;
   #isClosed = false;
   /** Waiting asynchronous writers, first come first served. */
   readonly #queue: (() => void)[] = [];
@@ -180,12 +185,34 @@ export class Database {
     this.#points = new StorePointAccess(this.#store);
     this.#source = new EmbeddedSource(this.#store);
     this.#scope = new RootScope(this);
+    if (options.record !== undefined) this.#record(options.record);
     if (open_.size === 0) process.on('exit', flushAll);
     open_.add(this);
   }
 
   get isOpen(): boolean {
     return !this.#isClosed;
+  }
+
+  /** Begins to write a trace; if that cannot be, the database is not opened. */
+  #record(options: string | RecordOptions): void {
+    try {
+      this.#recorder = new Recorder(options, {
+        header: () => headerOf(this),
+        collection: (name) => tracedCollections(this).find((each) => each.name === name),
+      });
+    } catch (cause) {
+      this.#work.close();
+      this.#storage.abandon();
+      throw cause;
+    }
+    this.#scope.recording = new RecordedScope(this.#recorder, {});
+  }
+
+  /** What writes down the handles of a transaction or snapshot. */
+  #recordedScope(kind: 'tx' | 'snap'): RecordedScope | undefined {
+    const recorder = this.#recorder;
+    return recorder && new RecordedScope(recorder, { [kind]: recorder.newId() });
   }
 
   /**
@@ -202,7 +229,7 @@ export class Database {
     options?: KeyValueOptions,
   ): KeyValue<K, V> {
     this.refuseIfUnusable();
-    return new KeyValue<K, V>(this.#scope, name, options);
+    return this.#scope.keyValue<K, V>(name, options);
   }
 
   /**
@@ -229,7 +256,7 @@ export class Database {
     const D extends { readonly [N in keyof RecordOf<F, K>]?: unknown } = {},
   >(name: string, settings: CollectionSettings<F, K, U, D>): CollectionOf<F, K, U, D> {
     this.refuseIfUnusable();
-    return Collection.declared(this.#scope, name, settings as CollectionSettings) as never;
+    return this.#scope.objects(name, settings) as never;
   }
 
   /**
@@ -238,7 +265,8 @@ export class Database {
    */
   session(): Session {
     this.refuseIfUnusable();
-    return new Session(this.#scope);
+    const session = new Session(this.#scope);
+    return this.#scope.recording?.session(session, this.#scope) ?? session;
   }
 
   // ---- transactions
@@ -276,7 +304,8 @@ export class Database {
     this.#refuseBusy();
     this.#store.begin();
     this.#scope.view = TRANSACTION;
-    return new Transaction(this.#scope, this.#store, (commit) => this.#end(commit, level));
+    const tx = new Transaction(this.#scope, this.#store, (commit) => this.#end(commit, level));
+    return this.#scope.recording?.transaction(tx) ?? tx;
   }
 
   #refuseBusy(): void {
@@ -340,7 +369,8 @@ export class Database {
       this.#store.begin();
       task = new TaskScope(this);
       const tx = new Transaction(task, this.#store, (commit) => this.#end(commit, level));
-      return await this.#runTask(run, tx);
+      task.recording = this.#recordedScope('tx');
+      return await this.#runTask(run, task.recording?.transaction(tx) ?? tx);
     } finally {
       if (task !== undefined) task.isOpen = false;
       this.#isTaken = false;
@@ -407,11 +437,13 @@ export class Database {
   snapshot(): Snapshot {
     this.refuseIfUnusable();
     const commitId = this.#storage.openSnapshot();
-    const snapshot = new Snapshot(this, commitId, () => {
+    const recording = this.#recordedScope('snap');
+    const close = (): void => {
       if (this.#snapshots.delete(snapshot)) this.#storage.closeSnapshot(commitId);
-    });
+    };
+    const snapshot = new Snapshot(this, commitId, close, recording);
     this.#snapshots.set(snapshot, performance.now());
-    return snapshot;
+    return recording?.snapshot(snapshot) ?? snapshot;
   }
 
   /** Closes snapshots from under readers that keep them beyond the age limit. */
@@ -550,6 +582,7 @@ export class Database {
       versions: s.versions.count,
       putsElided: this.#store.transaction.elidedPuts,
       snapshots: s.versions.commits,
+      ...(this.#recorder !== undefined && { recording: this.#recorder.report }),
     };
   }
 
@@ -600,6 +633,7 @@ export class Database {
     clearTimeout(this.#timer);
     if (this.#immediate !== undefined) clearImmediate(this.#immediate);
     if (this.#store.transaction.isOpen) this.#store.rollback();
+    this.#recorder?.close();
     this.#work.close();
     try {
       this.#storage.close();
@@ -691,6 +725,7 @@ export class Database {
 
   /** Called when the process exits: what waits is written, as far as it can be. */
   flushAtExit(): void {
+    this.#recorder?.flush();
     try {
       if (!this.#isClosed && !this.#storage.readOnly) this.#storage.flush();
     } catch {

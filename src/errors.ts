@@ -52,6 +52,11 @@ export const ERROR_TABLE = {
     meaning: 'A layout setting differs from what the file was made with, or cannot be had.',
     hint: 'Leave the setting out to use what the file carries, or change it with `rebuild`.',
   },
+  'usage.trace': {
+    class: 'UsageError',
+    meaning: 'A recorded trace cannot be read, or belongs to another store.',
+    hint: 'Give the trace that `open(path, { record })` wrote for this store.',
+  },
   'usage.platform': {
     class: 'UsageError',
     meaning: 'This machine cannot hold a database of this format.',

@@ -56,6 +56,7 @@ export type { Explanation } from './objects/query.ts';
 export { Session } from './objects/session.ts';
 export type { FieldTypes, RecordInputOf, RecordOf, StandardSchema } from './objects/types.ts';
 export type { OpenOptions } from './options.ts';
+export type { RecordingReport, RecordOptions } from './recording/recorder.ts';
 export { forgetRebuild, rebuild, rebuildAsync, undoRebuild } from './rebuild/index.ts';
 export type {
   CollectionChange,

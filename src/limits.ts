@@ -32,3 +32,12 @@ export const MEMORY_BYTES_DEFAULT = 32 * 1024 * 1024;
 
 /** Least memory budget, bytes: the log buffer, tables of a small file and one chunk of cache. */
 export const MEMORY_BYTES_MIN = 2 * 1024 * 1024;
+
+/** Length of a text or of bytes that a trace writes out: of longer ones length and hash suffice. */
+export const TRACE_VALUE_BYTES_MAX = 16 * 1024;
+
+/** Bytes of a trace that wait in memory: one write of the file system is cheap from there on. */
+export const TRACE_BUFFER_BYTES = 64 * 1024;
+
+/** Bytes of a trace file when its size is not given: an application forgets that it records. */
+export const TRACE_BYTES_DEFAULT = 1024 * 1024 * 1024;

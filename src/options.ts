@@ -7,6 +7,7 @@ import { nameHint } from './base/nearest.ts';
 import { parseSize } from './base/sizes.ts';
 import { failure } from './errors.ts';
 import { MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN } from './limits.ts';
+import type { RecordOptions } from './recording/recorder.ts';
 import { type FileLayout } from './storage/header.ts';
 import { type Durability } from './storage/storage.ts';
 
@@ -36,6 +37,11 @@ export interface OpenOptions {
   readonly index?: { readonly tree?: 'b+tree' | 'b-tree'; readonly order?: number };
   /** Orderings of text by name: each makes bytes, or another text, of a text. */
   readonly collations?: Readonly<Record<string, (text: string) => string | Uint8Array>>;
+  /**
+   * Writes what the application asks into a trace, which `monochord tune` replays: a file, or a
+   * file with how values are written. Default none; docs/TUNING.md says what it costs.
+   */
+  readonly record?: string | RecordOptions;
 }
 
 const OPTION_NAMES: readonly (keyof OpenOptions)[] = [
@@ -51,6 +57,7 @@ const OPTION_NAMES: readonly (keyof OpenOptions)[] = [
   'clusterSize',
   'index',
   'collations',
+  'record',
 ];
 const LEVELS: readonly Durability[] = ['full', 'group', 'buffered', 'none'];
 

@@ -37,6 +37,7 @@ import type {
   RecordOf,
   UniqueOf,
 } from './objects/types.ts';
+import { type RecordedScope, unrecorded } from './recording/recorded-handles.ts';
 import { Bucket } from './store/bucket.ts';
 import { schemaChange } from './store/schema-changes.ts';
 import type { Store } from './store/store.ts';
@@ -64,21 +65,39 @@ interface CollectionMethod {
   ): CollectionOf<F, K, U, D>;
 }
 
-function collectionIn(scope: DatabaseScope, of: unknown, settings: unknown): Collection {
-  if (of instanceof Collection) return Collection.again(scope, of);
-  return Collection.declared(scope, of as string, settings as CollectionSettings);
-}
 
 /** What all scopes share. */
 export abstract class DatabaseScope implements ObjectScope {
   protected readonly database: Database;
   readonly source: RecordSource<never>;
   readonly ledger: Ledger;
+  /** Writes down what handles of this scope are asked; absent unless `record` was given. */
+  recording: RecordedScope | undefined;
 
   constructor(database: Database) {
     this.database = database;
     this.source = database.source;
     this.ledger = database.storage.ledger;
+  }
+
+  /** A handle of a bucket in this scope. */
+  keyValue<K extends Value, V extends Value>(
+    name: string,
+    options: KeyValueOptions | undefined,
+  ): KeyValue<K, V> {
+    const handle = new KeyValue<K, V>(this, name, options);
+    return this.recording === undefined ? handle : this.recording.keyValue(handle);
+  }
+
+  /** A handle of a collection in this scope, by name and declaration or as another handle. */
+  objects(of: unknown, settings: unknown): Collection {
+    const { recording } = this;
+    const other = recording === undefined ? of : unrecorded(of);
+    const handle =
+      other instanceof Collection
+        ? Collection.again(this, other)
+        : Collection.declared(this, of as string, settings as CollectionSettings);
+    return recording === undefined ? handle : recording.collection(handle);
   }
 
   get layoutDefaults(): TreeLayout {
@@ -239,7 +258,7 @@ export class Transaction {
     options?: KeyValueOptions,
   ): KeyValue<K, V> {
     this.#check();
-    return new KeyValue<K, V>(this.#scope, name, options);
+    return this.#scope.keyValue<K, V>(name, options);
   }
 
   /**
@@ -250,7 +269,7 @@ export class Transaction {
    */
   readonly collection: CollectionMethod = ((of: unknown, settings?: unknown) => {
     this.#check();
-    return collectionIn(this.#scope, of, settings);
+    return this.#scope.objects(of, settings);
   }) as CollectionMethod;
 
   /** Marks a point to come back to; returns its token. */
@@ -298,9 +317,15 @@ export class Snapshot {
   readonly #close: () => void;
 
   /** Not for use outside: call `snapshot` of a database. */
-  constructor(database: Database, commitId: number, close: () => void) {
+  constructor(
+    database: Database,
+    commitId: number,
+    close: () => void,
+    recording?: RecordedScope,
+  ) {
     this.commitId = commitId;
     this.#scope = new SnapshotScope(database, commitId);
+    this.#scope.recording = recording;
     this.#close = close;
   }
 
@@ -310,7 +335,7 @@ export class Snapshot {
     options?: KeyValueOptions,
   ): KeyValue<K, V> {
     this.#scope.check();
-    return new KeyValue<K, V>(this.#scope, name, options);
+    return this.#scope.keyValue<K, V>(name, options);
   }
 
   /**
@@ -321,7 +346,7 @@ export class Snapshot {
    */
   readonly collection: CollectionMethod = ((of: unknown, settings?: unknown) => {
     this.#scope.check();
-    return collectionIn(this.#scope, of, settings);
+    return this.#scope.objects(of, settings);
   }) as CollectionMethod;
 
   close(): void {

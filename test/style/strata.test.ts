@@ -31,6 +31,7 @@ const STRATA: Readonly<Record<string, Stratum>> = {
   'maintenance.ts': { line: 6 },
   'options.ts': { line: 6 },
   rebuild: { line: 6 },
+  recording: { line: 6 },
   tuner: { line: 7 },
   'index.ts': { line: 8 },
   level: { line: 8 },
