@@ -24,6 +24,7 @@ import {
   TRANSACTION,
 } from './model/source.ts';
 import type { Value } from './model/value.ts';
+import { Collection } from './objects/collection.ts';
 import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
 import { Session } from './objects/session.ts';
 import { RecordedScope } from './recording/recorded-handles.ts';
@@ -257,6 +258,15 @@ export class Database {
   >(name: string, settings: CollectionSettings<F, K, U, D>): CollectionOf<F, K, U, D> {
     this.refuseIfUnusable();
     return this.#scope.objects(name, settings) as never;
+  }
+
+  /**
+   * Returns a handle of a collection as the file has it, for tools that know no declaration;
+   * `undefined` if there is none of the name.
+   */
+  storedCollection(name: string): Collection | undefined {
+    this.refuseIfUnusable();
+    return Collection.stored(this.#scope, name);
   }
 
   /**

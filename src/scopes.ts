@@ -65,7 +65,6 @@ interface CollectionMethod {
   ): CollectionOf<F, K, U, D>;
 }
 
-
 /** What all scopes share. */
 export abstract class DatabaseScope implements ObjectScope {
   protected readonly database: Database;
@@ -317,12 +316,7 @@ export class Snapshot {
   readonly #close: () => void;
 
   /** Not for use outside: call `snapshot` of a database. */
-  constructor(
-    database: Database,
-    commitId: number,
-    close: () => void,
-    recording?: RecordedScope,
-  ) {
+  constructor(database: Database, commitId: number, close: () => void, recording?: RecordedScope) {
     this.commitId = commitId;
     this.#scope = new SnapshotScope(database, commitId);
     this.#scope.recording = recording;

@@ -52,7 +52,7 @@ function command(name: string, description: string): Command {
 }
 
 command('tune [FILE]', 'measure layouts on a workload, on a copy of FILE if one is given')
-  .option('--workload <module>', 'module with the phases to measure')
+  .option('--workload <file>', 'module with the phases to measure, or a recorded trace (.jsonl)')
   .option('--budget <size>', 'memory budget of the store', '32MiB')
   .option('--minutes <n>', 'time to tune for (default: 10)')
   .addOption(new Option('--seconds <n>', 'the same in seconds'))
@@ -62,12 +62,14 @@ command('tune [FILE]', 'measure layouts on a workload, on a copy of FILE if one 
   .option('--fresh', 'measure again what was measured before')
   .option('--check <report>', 'measure today’s layout; fail if it is worse than this report')
   .option('--allow <percent>', 'with --check: what may be lost beyond the noise', '10')
+  .option('--apply [report]', 'rebuild FILE as recommended (or as REPORT says), measure again')
   .addOption(new Option('--generations <n>', 'generations at the most').hideHelp())
   .addHelpText(
     'after',
     examples(
       'tune --workload bench/workloads/w2.mjs --seconds 75',
       "tune app.mono --workload work.mjs --objective 'fastest lookup with file <= 200 MiB'",
+      'tune app.mono --workload trace.jsonl --apply',
       'tune --workload work.mjs --check baseline.json',
     ),
   )

@@ -4,27 +4,21 @@ import * as path from 'node:path';
 import { failure } from '../errors.ts';
 import { parseSize } from '../base/sizes.ts';
 import { LATEST } from '../model/source.ts';
+import { tracedCollections } from '../recording/traced-store.ts';
 import { treesOf } from '../store/check.ts';
 import { compareBaseline, type BaselineLine } from '../tuner/baseline.ts';
 import { compareLayouts, type CompareSettings } from '../tuner/compare.ts';
 import { parseObjective } from '../tuner/objective.ts';
 import { pageOf } from '../tuner/report-page.ts';
 import { makeReport, percent, type Report } from '../tuner/report.ts';
-import { searchLayouts } from '../tuner/search.ts';
+import { searchLayouts, type SearchSettings } from '../tuner/search.ts';
+import { isTrace, prepareReplay, type PreparedReplay } from '../tuner/trace-workload.ts';
 import { TrialMemory, trialParts } from '../tuner/trial-memory.ts';
-import type { Verdict } from '../tuner/verdict.ts';
-import { controlText, kib, methodText, wordsOf } from '../tuner/words.ts';
 import { loadWorkload } from '../tuner/workload.ts';
 import { requireFile, withReader } from './open-file.ts';
-import {
-  EXIT,
-  interruptSignal,
-  print,
-  Progress,
-  table,
-  wrap,
-  type CommonOptions,
-} from './output.ts';
+import { EXIT, interruptSignal, print, Progress, table, type CommonOptions } from './output.ts';
+import { applyReport, type Tuning } from './tune-apply.ts';
+import { reportText } from './tune-text.ts';
 
 export interface TuneFlags extends CommonOptions {
   readonly workload?: string;
@@ -38,39 +32,73 @@ export interface TuneFlags extends CommonOptions {
   readonly fresh?: boolean;
   readonly generations?: string;
   readonly compare?: boolean;
+  /** Applies what is recommended, by this tuning or by the report of an earlier one. */
+  readonly apply?: boolean | string;
 }
 
 const MINUTES_DEFAULT = 10;
 
 /** Tunes; answers the exit code. */
 export async function tuneCommand(file: string | undefined, flags: TuneFlags): Promise<number> {
-  if (flags.workload === undefined) {
-    throw failure('usage.argument', 'tune needs a workload: --workload MODULE', {
-      hint: 'Recorded traces are not built yet; docs/TUNING.md shows how to write a module.',
+  if (file !== undefined) requireFile(file);
+  const isFromReport = typeof flags.apply === 'string';
+  const report = isFromReport ? readReport(flags.apply as string, undefined) : undefined;
+  const workloadFile = flags.workload ?? report?.workloadFile;
+  if (workloadFile === undefined) {
+    throw failure('usage.argument', 'tune needs a workload: --workload MODULE or TRACE', {
+      hint: "A trace is what open(path, { record: 'trace.jsonl' }) writes; docs/TUNING.md.",
     });
   }
-  if (file !== undefined) requireFile(file);
-  const workload = await loadWorkload(flags.workload);
+  if (flags.apply !== undefined && file === undefined) {
+    throw failure('usage.argument', '--apply needs the file that is to be rebuilt');
+  }
+  const replay = replayOf(workloadFile, file, flags);
+  const workload = await loadWorkload(replay?.file ?? workloadFile);
+  const tuning: Tuning = { file, flags, workload, workloadFile, replay, signal: interruptSignal() };
+  if (report !== undefined) return applyReport(tuning, report);
+  return tune(tuning);
+}
+
+/** What a trace is made into; `undefined` for a module. */
+function replayOf(
+  workloadFile: string,
+  store: string | undefined,
+  flags: TuneFlags,
+): PreparedReplay | undefined {
+  if (!isTrace(workloadFile)) return undefined;
+  requireFile(workloadFile);
+  if (store === undefined) {
+    throw failure('usage.argument', `the trace ${workloadFile} is replayed on its store: name it`, {
+      hint: 'Write: monochord tune app.mono --workload trace.jsonl.',
+    });
+  }
+  const { out: folder, budget: memory } = flags;
+  return prepareReplay({ trace: workloadFile, store, folder, memory });
+}
+
+async function tune(tuning: Tuning): Promise<number> {
+  const { file, flags, workload, replay } = tuning;
   const names = workload.phases.map((phase) => phase.name);
   const objective = parseObjective(flags.objective, names);
   parseSize('budget', flags.budget);
   const before = flags.check === undefined ? undefined : readReport(flags.check, workload.name);
   const progress = new Progress();
+  const measured = replay?.file ?? tuning.workloadFile;
   const kept = new TrialMemory(
     path.join(flags.out, 'trials.jsonl'),
     flags.fresh === true
       ? [performance.timeOrigin]
-      : trialParts(flags.workload, file, flags.budget),
+      : trialParts(measured, replay?.source ?? file, flags.budget),
   );
   if (kept.count > 0) process.stderr.write(`${kept.count} finished trials are kept from before\n`);
   const settings: CompareSettings = {
     workload,
-    workloadFile: flags.workload,
+    workloadFile: measured,
     memory: flags.budget,
-    source: file,
+    source: replay?.source ?? file,
     candidates: before === undefined ? (workload.candidates ?? []) : [],
     deadline: deadlineOf(flags),
-    signal: interruptSignal(),
+    signal: tuning.signal,
     ...(before === undefined && { kept }),
     ...(flags.generations !== undefined && { generationsMax: Number(flags.generations) }),
     onProgress: (text, share) => progress.show(`${(share * 100).toFixed(0)} %, ${text}`),
@@ -79,7 +107,7 @@ export async function tuneCommand(file: string | undefined, flags: TuneFlags): P
     before === undefined && (file !== undefined || workload.candidates === undefined);
   const found =
     isSearch && flags.compare !== true
-      ? await searchLayouts({ ...settings, objective, entries: entriesOf(file) })
+      ? await searchLayouts({ ...settings, objective, ...contentOf(file, replay) })
       : { comparison: await compareLayouts(settings), steps: [] };
   progress.end();
   const report = makeReport({
@@ -89,12 +117,35 @@ export async function tuneCommand(file: string | undefined, flags: TuneFlags): P
     objective,
     memory: flags.budget,
     file: file ?? 'FILE',
+    workloadFile: tuning.workloadFile,
+    reportFile: path.join(flags.out, 'report.json'),
+    notes: replay?.notes ?? [],
   });
   if (before !== undefined) return checkAgainst(before, report, flags);
   writeReport(report, flags.out);
-  print(flags, report, () => textOf(report, flags.out));
+  if (flags.apply !== true) print(flags, report, () => reportText(report, flags.out));
+  else {
+    if (flags.json !== true) process.stdout.write(`${reportText(report, flags.out)}\n\n`);
+    return applyReport(tuning, report);
+  }
   const isUnmet = report.recommendation.reason.startsWith('no layout that was tried meets');
   return isUnmet ? EXIT.unmet : EXIT.done;
+}
+
+/** What a store holds: its trees are varied one by one, and estimates rest on it. */
+function contentOf(
+  file: string | undefined,
+  replay: PreparedReplay | undefined,
+): Pick<SearchSettings, 'entries' | 'collections' | 'advised'> {
+  if (file === undefined) return { entries: 0 };
+  return withReader(file, (database) => {
+    const trees = treesOf(database.store, LATEST);
+    return {
+      entries: trees.reduce((sum, { tree }) => sum + tree.count(LATEST), 0),
+      collections: tracedCollections(database),
+      advised: replay?.candidates ?? [],
+    };
+  });
 }
 
 function deadlineOf(flags: TuneFlags): number {
@@ -107,21 +158,13 @@ function deadlineOf(flags: TuneFlags): number {
   return performance.now() + seconds * 1000;
 }
 
-/** Records and index entries of a file, for estimates. */
-function entriesOf(file: string | undefined): number {
-  if (file === undefined) return 0;
-  return withReader(file, ({ store }) =>
-    treesOf(store, LATEST).reduce((sum, { tree }) => sum + tree.count(LATEST), 0),
-  );
-}
-
 function writeReport(report: Report, folder: string): void {
   fs.mkdirSync(folder, { recursive: true });
   fs.writeFileSync(path.join(folder, 'report.json'), `${JSON.stringify(report, null, 2)}\n`);
   fs.writeFileSync(path.join(folder, 'report.html'), pageOf(report));
 }
 
-function readReport(file: string, workload: string): Report {
+function readReport(file: string, workload: string | undefined): Report {
   requireFile(file);
   let report: Report;
   try {
@@ -132,7 +175,7 @@ function readReport(file: string, workload: string): Report {
   if (report.format !== 1 || report.baseline === undefined) {
     throw failure('usage.argument', `${file} is not a report of monochord tune`);
   }
-  if (report.workload === workload) return report;
+  if (workload === undefined || report.workload === workload) return report;
   throw failure('usage.argument', `${file} is of workload "${report.workload}", not "${workload}"`);
 }
 
@@ -155,66 +198,4 @@ function baselineRow(line: BaselineLine): string[] {
   const { what, ratio, low, high, isWorse } = line;
   const interval = low === high ? '' : `${percent(low)} to ${percent(high)}`;
   return [what, percent(ratio), interval, isWorse ? 'WORSE' : ''];
-}
-
-/** The report for a terminal. */
-function textOf(report: Report, folder: string): string {
-  const { phases, entries, recommendation } = report;
-  const shown = entries.slice(0, -1);
-  const times = shown.map((entry) => [
-    entry.name,
-    ...phases.map((phase) => {
-      const each = entry.times[phase];
-      if (each === undefined || entry.excluded !== undefined) return 'out';
-      return `${each.cpuMs.toFixed(2)} ±${(each.spread * 100).toFixed(0)}%`;
-    }),
-    kib(entry.fileBytes),
-  ]);
-  const verdicts = entries
-    .slice(1)
-    .map((entry) => [
-      entry.name,
-      ...[...phases, 'mix'].map((phase) => cellOf(entry.verdicts[phase])),
-    ]);
-  return [
-    `${report.workload}: CPU time, medians in ms, ± half the distance between the quartiles`,
-    '',
-    table(['layout', ...phases, 'file'], times),
-    '',
-    'Against the defaults (? = not resolved)',
-    '',
-    table(['layout', ...phases, 'mix'], verdicts),
-    '',
-    wrap(report.confirmation),
-    wrap(controlText(report)),
-    '',
-    ...wordsOf(report).map((text) => wrap(`- ${text}`)),
-    '',
-    wrap(methodText(report)),
-    'No prediction stands beside the measurements: there is no cost model yet.',
-    '',
-    ...recommendationText(report),
-    '',
-    `${path.join(folder, 'report.html')}  ${path.join(folder, 'report.json')}`,
-    recommendation.isChange ? '' : 'Try another: monochord rebuild FILE --page-size 16KiB',
-  ]
-    .join('\n')
-    .trimEnd();
-}
-
-function recommendationText(report: Report): string[] {
-  const { isChange, name, reason, safest, command, openCall } = report.recommendation;
-  const head = wrap(
-    `${isChange ? 'Recommended' : 'Keep'}: ${name}; ${reason}. ` +
-      `If the mix drifts, ${safest} loses least.`,
-  );
-  if (!isChange) return [head];
-  return [head, `  an existing file:  ${command}`, `  a new file:        ${openCall}`];
-}
-
-function cellOf(verdict: Verdict | undefined): string {
-  if (verdict === undefined) return 'out';
-  const { judgement, ratio } = verdict;
-  if (judgement === 'draw') return 'draw';
-  return judgement === 'unresolved' ? `draw? ${percent(ratio)}` : `${judgement} ${percent(ratio)}`;
 }

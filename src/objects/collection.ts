@@ -33,6 +33,26 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
     return new Collection(new Access(declare(name, settings, scope.layoutDefaults), scope));
   }
 
+  /** The handle of a collection as the file has it; `undefined` if it has none of the name. */
+  static stored(scope: ObjectScope, name: string): Collection | undefined {
+    const definition = scope.definition(name);
+    if (definition === undefined || definition.form !== 'record') return undefined;
+    const fields = definition.fields.filter((field) => field.dropped !== true);
+    return new Collection(
+      new Access(
+        {
+          definition: { ...definition, fields },
+          indexes: scope.indexes(name),
+          defaults: [],
+          validator: undefined,
+          migrate: undefined,
+          namedLayout: {},
+        },
+        scope,
+      ),
+    );
+  }
+
   /** The handle of the same collection in another scope. */
   static again(scope: ObjectScope, handle: Collection): Collection {
     return new Collection(new Access(handle.#access.declared, scope));

@@ -9,7 +9,7 @@ import type { KeyValue, KeyValueChange } from '../kv/key-value.ts';
 import { TRANSACTION, type PointCollection } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 import { Collection } from '../objects/collection.ts';
-import { Query } from '../objects/query.ts';
+import type { Query } from '../objects/query.ts';
 import type { Session } from '../objects/session.ts';
 import type { DatabaseScope, Snapshot, Transaction } from '../scopes.ts';
 import type { Recorder } from './recorder.ts';
@@ -331,7 +331,11 @@ export class RecordedScope {
         return () => this.#call(original, (token) => ({ op: 'savepoint', args: [token] }));
       }
       if (name === 'rollbackTo' || name === 'release') {
-        return (token) => this.#call(() => original(token), () => ({ op: name, args: [token] }));
+        return (token) =>
+          this.#call(
+            () => original(token),
+            () => ({ op: name, args: [token] }),
+          );
       }
       if (name !== 'rollback' && name !== Symbol.dispose) return undefined;
       return () => {

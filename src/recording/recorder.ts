@@ -13,7 +13,12 @@ import { parseSize } from '../base/sizes.ts';
 import { failure } from '../errors.ts';
 import { TRACE_BUFFER_BYTES, TRACE_BYTES_DEFAULT } from '../limits.ts';
 import { Mask } from './mask.ts';
-import { encoded, type TracedCollection, type TraceHeader, type TraceLine } from './trace-format.ts';
+import {
+  encoded,
+  type TracedCollection,
+  type TraceHeader,
+  type TraceLine,
+} from './trace-format.ts';
 
 /** What `record` of `open` takes; a text is the file. */
 export interface RecordOptions {
@@ -182,7 +187,7 @@ export class Recorder {
     const bytes = Buffer.from(this.#waiting);
     this.#waiting = '';
     try {
-      for (let at = 0; at < bytes.length; ) at += fs.writeSync(this.#fd, bytes, at);
+      for (let at = 0; at < bytes.length;) at += fs.writeSync(this.#fd, bytes, at);
       this.#bytes += bytes.length;
     } catch (cause) {
       this.#stop(messageOf(cause));

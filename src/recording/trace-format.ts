@@ -172,8 +172,10 @@ export function readTrace(file: string): Trace {
       const isLast = next === undefined || next.startsWith('{"trace":');
       if (!isLast || headers.length === 0) throw noTrace(file, `line ${i + 1} is no JSON`);
       isCut = true;
-    } else if ('trace' in line) headers.push(checkedHeader(file, line as unknown as TraceHeader));
-    else if (headers.length === 0) throw noTrace(file, 'it does not begin with a header');
+    } else if ('trace' in line) {
+      if (headers.length > 0) lines.push({ op: 'reopen' });
+      headers.push(checkedHeader(file, line as unknown as TraceHeader));
+    } else if (headers.length === 0) throw noTrace(file, 'it does not begin with a header');
     else if (typeof line.op !== 'string') throw noTrace(file, `line ${i + 1} has no op`);
     else lines.push(line);
   }

@@ -48,7 +48,8 @@ function shapeOf(definition: CollectionDefinition): Omit<TracedCollection, 'inde
     fields: Object.fromEntries(
       live.map(({ name: field, type, optional }) => [field, optional ? `${type}?` : type]),
     ),
-    key: key.kind === 'fields' ? key.parts.map(partName) : key.kind === 'integer' ? [key.field] : [],
+    key:
+      key.kind === 'fields' ? key.parts.map(partName) : key.kind === 'integer' ? [key.field] : [],
     open,
     generated: key.kind === 'generated',
   };

@@ -2,6 +2,10 @@
  * Candidates: the layouts that are tried. One factor at a time first, then combinations of what
  * helped. Line 7 of the strata.
  */
+import { parseSize } from '../base/sizes.ts';
+import { MEMORY_BYTES_MIN } from '../limits.ts';
+import type { TracedCollection } from '../recording/trace-format.ts';
+import type { CollectionChange, TreeChange } from '../rebuild/index.ts';
 import type { CandidateInput, TrialLayout } from './workload.ts';
 
 /** One setting, the values to try, and what it trades. */
@@ -52,22 +56,42 @@ function layoutWith(base: TrialLayout, factor: Factor, value: string | number): 
 
 /** A layout in words: `page 16 KiB, b-tree`. */
 export function nameOf(layout: TrialLayout): string {
-  const { pageSize, extentSize, clusterSize, index } = layout;
+  const { pageSize, extentSize, clusterSize, index, collections, indexes, memory } = layout;
   const parts = [
     pageSize === undefined ? '' : `page ${sizeText(pageSize)}`,
     extentSize === undefined ? '' : `extent ${sizeText(extentSize)}`,
     clusterSize === undefined ? '' : `cluster ${sizeText(clusterSize)}`,
-    index?.tree ?? '',
-    index?.order === undefined ? '' : `index order ${index.order}`,
+    treeText(index, 'index order'),
+    ...Object.entries(collections ?? {}).flatMap(([name, own]) => collectionTexts(name, own)),
+    ...(indexes?.add ?? []).map((each) => `index ${each.collection}(${each.parts.join(', ')})`),
+    ...(indexes?.drop ?? []).map((each) => `no index ${each.collection}.${each.index}`),
+    memory === undefined ? '' : `memory ${sizeText(memory)}`,
   ];
   return parts.filter((part) => part !== '').join(', ') || 'defaults';
+}
+
+function collectionTexts(name: string, own: CollectionChange): string[] {
+  const { clusterSize, indexes = {} } = own;
+  const tree = treeText(own, 'order');
+  return [
+    tree === '' ? '' : `${name} ${tree}`,
+    clusterSize === undefined ? '' : `${name} cluster ${sizeText(clusterSize)}`,
+    ...Object.entries(indexes).map(
+      ([index, each]) => `${name}.${index} ${treeText(each, 'order')}`,
+    ),
+  ];
+}
+
+function treeText(change: TreeChange | undefined, order: string): string {
+  const parts = [change?.tree ?? '', change?.order === undefined ? '' : `${order} ${change.order}`];
+  return parts.filter((part) => part !== '').join(', ');
 }
 
 function sizeText(size: number | string): string {
   return typeof size === 'string' ? size : `${size} B`;
 }
 
-/** The candidates that change one thing each. */
+/** The candidates that change one thing each, for the whole file. */
 export function singleCandidates(): CandidateInput[] {
   return FACTORS.flatMap((factor) =>
     factor.values.map((value) => {
@@ -75,6 +99,47 @@ export function singleCandidates(): CandidateInput[] {
       return { name: nameOf(layout), layout, why: factor.why };
     }),
   );
+}
+
+/** Collections whose trees are varied one by one: the largest. */
+const COLLECTIONS_MAX = 2;
+/** Records below which the shape of a tree cannot matter. */
+const RECORDS_MIN = 200;
+
+/** The candidates that change one tree of a store. */
+export function collectionCandidates(collections: readonly TracedCollection[]): CandidateInput[] {
+  return collections
+    .filter((each) => each.count >= RECORDS_MIN)
+    .sort((a, b) => b.count - a.count)
+    .slice(0, COLLECTIONS_MAX)
+    .flatMap(({ name, indexes }) => {
+      const own = { collections: { [name]: { tree: 'b-tree' as const } } };
+      const narrow = Object.fromEntries(indexes.map((index) => [index.name, { order: 128 }]));
+      const all = [
+        { layout: own, why: `only ${name}: some of its lookups end higher up, scans are longer` },
+        ...(indexes.length === 0
+          ? []
+          : [
+              {
+                layout: { collections: { [name]: { indexes: narrow } } },
+                why: `only the indexes of ${name}: small nodes are searched and changed faster`,
+              },
+            ]),
+      ];
+      return all.map(({ layout, why }) => ({ name: nameOf(layout), layout, why }));
+    });
+}
+
+/** Budgets below the given one: whether less memory would do. Bytes. */
+export function memoryCandidates(memory: number | string): CandidateInput[] {
+  const bytes = parseSize('budget', memory);
+  return [bytes / 2, bytes / 4]
+    .filter((each) => each >= MEMORY_BYTES_MIN)
+    .map((each) => {
+      const layout = { memory: `${each / 2 ** 20} MiB` };
+      const why = 'less of the file stays in memory; a draw says that this much is enough';
+      return { name: nameOf(layout), layout, why };
+    });
 }
 
 /** What a node of so few children takes, as a share of what a page holds of small entries. */
@@ -125,7 +190,7 @@ export function combine(scored: readonly Scored[], countMax: number): CandidateI
     const members = helpful.filter((_, i) => (chosen & (1 << i)) !== 0);
     if (members.length < 2) continue;
     const layout = members.reduce<TrialLayout>(
-      (sum, { candidate }) => merge(sum, candidate.layout),
+      (sum, { candidate }) => merge(sum, candidate.layout) as TrialLayout,
       {},
     );
     combinations.push({ layout, score: members.reduce((sum, each) => sum + each.score, 0) });
@@ -136,12 +201,24 @@ export function combine(scored: readonly Scored[], countMax: number): CandidateI
     .map(({ layout }) => ({ name: nameOf(layout), layout }));
 }
 
+/** What a layout of one change changes: values of one setting exclude one another. */
 function settingOf(layout: TrialLayout): string {
-  const [setting] = Object.keys(layout);
-  return setting === 'index' ? `index.${Object.keys(layout.index!)[0]}` : setting!;
+  const path = (value: unknown): string => {
+    if (Array.isArray(value)) return JSON.stringify(value);
+    if (typeof value !== 'object' || value === null) return '';
+    const [name] = Object.keys(value);
+    return `.${name}${path((value as Record<string, unknown>)[name!])}`;
+  };
+  return path(layout);
 }
 
-function merge(a: TrialLayout, b: TrialLayout): TrialLayout {
-  const index = { ...a.index, ...b.index };
-  return { ...a, ...b, ...(Object.keys(index).length > 0 && { index }) };
+/** Two layouts in one: settings beside each other, lists one after the other. */
+function merge(a: unknown, b: unknown): unknown {
+  if (Array.isArray(a) && Array.isArray(b)) return [...(a as unknown[]), ...(b as unknown[])];
+  const areMaps = [a, b].every((each) => typeof each === 'object' && each !== null);
+  if (!areMaps) return b ?? a;
+  const merged: Record<string, unknown> = { ...(a as object) };
+  for (const [name, value] of Object.entries(b as object))
+    merged[name] = merge(merged[name], value);
+  return merged;
 }

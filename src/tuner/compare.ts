@@ -13,6 +13,8 @@ export interface CompareSettings {
   readonly workloadFile: string;
   readonly memory: number | string;
   readonly source: string | undefined;
+  /** Whether the source is measured as it is; default false: it is rebuilt as it is laid out. */
+  readonly isAsIs?: boolean;
   readonly candidates: readonly CandidateInput[];
   /** Milliseconds of `performance.now()` at which it must be over. */
   readonly deadline: number;
@@ -101,8 +103,9 @@ function trialSettings(
   done: number,
   most: number,
 ): Parameters<typeof runGeneration>[0] {
-  const { workloadFile, memory, source, signal, workerFile, onProgress } = settings;
+  const { workloadFile, memory, source, isAsIs, signal, workerFile, onProgress } = settings;
   return {
+    ...(isAsIs !== undefined && { isAsIs }),
     workload: workloadFile,
     memory,
     source,

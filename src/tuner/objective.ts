@@ -80,21 +80,33 @@ export interface Measured {
   readonly memoryBytes: number;
 }
 
+function foundOf({ what, isP99 }: Constraint, measured: Measured): number {
+  if (what === 'file') return measured.fileBytes;
+  if (what === 'memory') return measured.memoryBytes;
+  return isP99 ? measured.p99Ms(what) : measured.medianMs(what);
+}
+
 /** Which constraints a layout misses, each with by how much; empty when it meets all. */
 export function misses(objective: Objective, measured: Measured): string[] {
-  return objective.constraints.flatMap(({ what, isP99, most, text }) => {
-    const found =
-      what === 'file'
-        ? measured.fileBytes
-        : what === 'memory'
-          ? measured.memoryBytes
-          : isP99
-            ? measured.p99Ms(what)
-            : measured.medianMs(what);
+  return objective.constraints.flatMap((constraint) => {
+    const { what, isP99, most, text } = constraint;
+    const found = foundOf(constraint, measured);
     if (found <= most) return [];
     const over = ((found / most - 1) * 100).toFixed(found / most < 1.1 ? 1 : 0);
     const isBytes = what === 'file' || what === 'memory';
-    const shown = isBytes ? `${(found / 2 ** 20).toFixed(1)} MiB` : `${found.toFixed(2)} ms`;
+    const shown = isBytes ? bytesText(found) : `${found.toFixed(2)} ms`;
     return [`${what}${isP99 ? ' p99' : ''} is ${shown}, ${over} % above ${text}`];
   });
+}
+
+function bytesText(bytes: number): string {
+  if (bytes < 2 ** 20) return `${(bytes / 1024).toFixed(0)} KiB`;
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+}
+
+/** How far a layout is from the constraints that it misses: the sum of log-ratios, 0 for none. */
+export function overshoot(objective: Objective, measured: Measured): number {
+  return objective.constraints.reduce((sum, constraint) => {
+    return sum + Math.max(0, Math.log(foundOf(constraint, measured) / constraint.most));
+  }, 0);
 }

@@ -87,6 +87,11 @@ export class Replay {
     this.#database = open();
   }
 
+  /** Whether a name stands for a bucket of keys and values. */
+  isBucket(name: string): boolean {
+    return (this.#schemas.get(name)?.form ?? 'bucket') === 'bucket';
+  }
+
   get database(): Database {
     return this.#database;
   }
@@ -165,10 +170,20 @@ export class Replay {
     const handles = within?.handles ?? this.#handles;
     let handle = handles.get(name);
     if (handle === undefined) {
-      handle = handleOf(within?.snapshot ?? this.#database, name, this.#schemas.get(name));
+      handle = this.#made(name, within?.snapshot);
       handles.set(name, handle);
     }
     return handle;
+  }
+
+  #made(name: string, snapshot: Snapshot | undefined): Handle {
+    const schema = this.#schemas.get(name);
+    if (this.isBucket(name)) {
+      return bucketOf(snapshot ?? this.#database, name, schema);
+    }
+    const stored = this.#database.storedCollection(name);
+    const handle = stored ?? declared(this.#database, name, schema!);
+    return snapshot === undefined ? handle : snapshot.collection(handle);
   }
 
   #answer(operation: Operation, answer: unknown): Answer {
@@ -216,29 +231,31 @@ function hashOf(row: unknown): number {
   return Math.imul(hashValue(row as Value) ^ FACTOR, FACTOR);
 }
 
-function handleOf(
+function bucketOf(
   from: Database | Snapshot,
   name: string,
   schema: TracedCollection | undefined,
 ): Handle {
-  if (schema === undefined || schema.form === 'bucket') {
-    const { key, value } = schema?.fields ?? {};
-    const options = {
-      ...(key !== undefined && { keys: key.replace('?', '') }),
-      ...(value !== undefined && { values: value.replace('?', '') }),
-    } as KeyValueOptions;
-    return from.kv<Value, Value>(name, options);
-  }
+  const { key, value } = schema?.fields ?? {};
+  const options = {
+    ...(key !== undefined && { keys: key.replace('?', '') }),
+    ...(value !== undefined && { values: value.replace('?', '') }),
+  } as KeyValueOptions;
+  return from.kv<Value, Value>(name, options);
+}
+
+/** A collection that the store lacked when the trace began, as the trace describes it. */
+function declared(database: Database, name: string, schema: TracedCollection): Collection {
   const index = (unique: boolean): unknown[] =>
     schema.indexes
       .filter((each) => each.unique === unique)
       .map(({ parts, name: indexName, nulls }) => ({ parts, name: indexName, nulls }));
-  return from.collection(name, {
+  const settings = {
     fields: schema.fields,
     key: schema.key.length === 1 ? schema.key[0]! : [...schema.key],
     unique: index(true),
     index: index(false),
     open: schema.open,
-  } as never) as unknown as Collection;
+  };
+  return database.collection(name, settings as never) as unknown as Collection;
 }
-

@@ -5,8 +5,8 @@
 import * as os from 'node:os';
 import { commandOf, openCallOf } from './apply.ts';
 import type { Comparison } from './compare.ts';
-import { missesOf, type SearchStep } from './search.ts';
-import type { Objective } from './objective.ts';
+import { measuredOf, missesOf, type SearchStep } from './search.ts';
+import { overshoot, type Objective } from './objective.ts';
 import { canPin, ROUNDS, ROUNDS_DROPPED, type Exclusion } from './trial.ts';
 import type { TreeFacts } from './trial-messages.ts';
 import { median, timesOf, type Times, type Verdict } from './verdict.ts';
@@ -20,6 +20,8 @@ export interface ReportEntry {
   readonly excluded: Exclusion | undefined;
   /** Constraints that it misses, each with by how much. */
   readonly misses: readonly string[];
+  /** How far it is from them: 0 when it misses none. */
+  readonly overshoot: number;
   readonly times: Readonly<Record<string, Times>>;
   /** By phase and `mix`; empty for today's layout and for those that are out. */
   readonly verdicts: Readonly<Record<string, Verdict>>;
@@ -43,7 +45,10 @@ export interface Recommendation {
 export interface Report {
   readonly format: 1;
   readonly workload: string;
+  /** The module or trace, as it was named. */
+  readonly workloadFile?: string;
   readonly description: string;
+  readonly notes: readonly string[];
   readonly confirmation: string;
   readonly phases: readonly string[];
   /** Runs within one timing, by phase. */
@@ -71,6 +76,11 @@ export interface ReportSettings {
   readonly steps?: readonly SearchStep[];
   /** The file that commands name. */
   readonly file: string;
+  readonly workloadFile?: string;
+  /** Where the report is written, for commands that apply it. */
+  readonly reportFile?: string;
+  /** What a reader should know about the workload. */
+  readonly notes?: readonly string[];
 }
 
 export function makeReport(settings: ReportSettings): Report {
@@ -81,7 +91,9 @@ export function makeReport(settings: ReportSettings): Report {
   return {
     format: 1,
     workload: workload.name,
+    ...(settings.workloadFile !== undefined && { workloadFile: settings.workloadFile }),
     description: workload.description ?? '',
+    notes: settings.notes ?? [],
     confirmation: confirmationOf(workload, comparison, runs),
     phases,
     times: Object.fromEntries(workload.phases.map((phase) => [phase.name, phase.times ?? 1])),
@@ -123,6 +135,7 @@ function entryOf(settings: ReportSettings, i: number): ReportEntry {
     why: comparison.candidates[i - 1]?.why,
     excluded: comparison.excluded.get(i),
     misses: comparison.excluded.has(i) ? [] : missesOf(comparison, i, objective),
+    overshoot: comparison.excluded.has(i) ? 0 : overshoot(objective, measuredOf(comparison, i)),
     times: Object.fromEntries(times.filter(([, each]) => each !== undefined)) as Record<
       string,
       Times
@@ -168,9 +181,9 @@ function recommend(settings: ReportSettings, entries: readonly ReportEntry[]): R
   return {
     name: chosen.name,
     layout: chosen.layout,
-    reason: reasonOf(chosen, better[0] !== undefined, settings, allowed),
+    reason: reasonOf(chosen, better[0] !== undefined, settings, allowed, inside),
     safest: safestOf(allowed.length > 0 ? allowed : inside).name,
-    command: commandOf(file, chosen.layout),
+    command: commandOf(file, chosen.layout, settings.reportFile),
     openCall: openCallOf(file, chosen.layout),
     isChange: chosen !== today,
   };
@@ -186,6 +199,7 @@ function reasonOf(
   isFaster: boolean,
   settings: ReportSettings,
   allowed: readonly ReportEntry[],
+  inside: readonly ReportEntry[],
 ): string {
   const { comparison, objective } = settings;
   if (comparison.isControlBroken) {
@@ -198,12 +212,20 @@ function reasonOf(
     return `its CPU time for ${what} is ${percent(ratio)} (${interval}) against the defaults`;
   }
   if (allowed.length === 0) {
-    const misses = chosen.misses.join('; ');
-    return `no layout that was tried meets the objective; today’s: ${misses}`;
+    return unmetText(chosen, inside);
   }
   if (chosen.name !== 'defaults') return 'today’s layout misses the objective, this one meets it';
   const end = comparison.isSettled ? '' : '; not everything could be resolved in this time';
   return `no layout was faster for ${what} by more than the noise${end}`;
+}
+
+/** By how much today's layout, and the one that comes closest, miss the objective. */
+function unmetText(today: ReportEntry, inside: readonly ReportEntry[]): string {
+  const nearest = inside.reduce((best, each) => (each.overshoot < best.overshoot ? each : best));
+  const own = `today’s: ${today.misses.join('; ')}`;
+  const other =
+    nearest === today ? '' : `; closest is ${nearest.name}: ${nearest.misses.join('; ')}`;
+  return `no layout that was tried meets the objective; ${own}${other}`;
 }
 
 /** The layout whose worst phase, at the upper end of its interval, is best; today's counts as 1. */

@@ -6,9 +6,17 @@
  *   halving   combinations of what helped: a generation each, the better half gets two, then four
  *   final     the two best against today's layout, with looks, to a verdict
  */
-import { combine, hopeless, singleCandidates, type Scored } from './candidates.ts';
+import type { TracedCollection } from '../recording/trace-format.ts';
+import {
+  collectionCandidates,
+  combine,
+  hopeless,
+  memoryCandidates,
+  singleCandidates,
+  type Scored,
+} from './candidates.ts';
 import { compareLayouts, type CompareSettings, type Comparison } from './compare.ts';
-import { misses, type Measured, type Objective } from './objective.ts';
+import { misses, overshoot, type Measured, type Objective } from './objective.ts';
 import { logRatios, sharesOf, timesOf } from './verdict.ts';
 import type { CandidateInput } from './workload.ts';
 
@@ -23,6 +31,10 @@ export interface SearchSettings extends Omit<CompareSettings, 'candidates' | 'ge
   readonly objective: Objective;
   /** Records and index entries of the store, for estimates; 0 when it is not known. */
   readonly entries: number;
+  /** What the store holds, where there is one: its trees are varied one by one. */
+  readonly collections?: readonly TracedCollection[];
+  /** What is tried besides, such as indexes. */
+  readonly advised?: readonly CandidateInput[];
 }
 
 /** What was tried on the way, and why it went no further. */
@@ -44,21 +56,21 @@ export async function searchLayouts(settings: SearchSettings): Promise<Search> {
   const total = settings.deadline - begun;
   const steps: SearchStep[] = [];
   const possible = dropHopeless(settings, steps);
-  const singles = await screen(settings, possible, 1, begun + total * SINGLES_UNTIL);
-  for (const { candidate, score } of singles) {
-    const note = score < 0 ? 'goes on' : 'no gain';
+  const singles = await screen(settings, possible, 1, begun + total * SINGLES_UNTIL, steps);
+  for (const { candidate, score, misses: missed } of singles) {
+    const note = missed ?? (score < 0 ? 'goes on' : 'no gain');
     steps.push({ name: candidate.name, stage: 'singles', ratio: Math.exp(score), note });
   }
   const halvingEnd = begun + total * HALVING_UNTIL;
   let pool = [...combine(singles, COMBINATIONS_MAX)];
-  let scored: Scored[] = [];
+  let scored: Screened[] = [];
   for (let generations = 1; pool.length > 2; generations *= 2) {
     if (performance.now() > halvingEnd) break;
-    scored = await screen(settings, pool, generations, halvingEnd);
+    scored = await screen(settings, pool, generations, halvingEnd, steps);
     const kept = scored.slice(0, Math.max(2, scored.length >> 1));
-    for (const { candidate, score } of scored) {
+    for (const { candidate, score, misses: missed } of scored) {
       const isKept = kept.some((each) => each.candidate === candidate);
-      const note = isKept ? 'goes on' : 'worse half';
+      const note = missed ?? (isKept ? 'goes on' : 'worse half');
       steps.push({ name: candidate.name, stage: 'halving', ratio: Math.exp(score), note });
     }
     pool = kept.map((each) => each.candidate);
@@ -69,7 +81,14 @@ export async function searchLayouts(settings: SearchSettings): Promise<Search> {
 
 function dropHopeless(settings: SearchSettings, steps: SearchStep[]): CandidateInput[] {
   const fileMax = settings.objective.constraints.find((each) => each.what === 'file')?.most;
-  return (settings.workload.candidates ?? singleCandidates()).filter((candidate) => {
+  const { workload, collections = [], advised = [], memory } = settings;
+  const all = workload.candidates ?? [
+    ...advised,
+    ...singleCandidates(),
+    ...collectionCandidates(collections),
+    ...memoryCandidates(memory),
+  ];
+  return all.filter((candidate) => {
     const reason = hopeless(candidate.layout, settings.entries, fileMax);
     if (reason === undefined) return true;
     const note = `not tried: ${reason}`;
@@ -86,17 +105,31 @@ function unique(candidates: readonly CandidateInput[]): CandidateInput[] {
   });
 }
 
+interface Screened extends Scored {
+  /** Which constraints it misses, by how much; those that miss come after those that do not. */
+  readonly misses: string | undefined;
+  readonly overshoot: number;
+}
+
 /** Measures candidates in groups beside today's layout; best first, what failed is left out. */
 async function screen(
   settings: SearchSettings,
   candidates: readonly CandidateInput[],
   generationsMax: number,
   deadline: number,
-): Promise<Scored[]> {
-  const scored: Scored[] = [];
+  steps: SearchStep[],
+): Promise<Screened[]> {
+  const { objective } = settings;
+  const stage = candidates.some((each) => each.why !== undefined) ? 'singles' : 'halving';
+  const scored: Screened[] = [];
   for (let at = 0; at < candidates.length; at += GROUP) {
-    if (at > 0 && performance.now() > deadline) break;
     const group = candidates.slice(at, at + GROUP);
+    if (at > 0 && performance.now() > deadline) {
+      for (const { name } of candidates.slice(at)) {
+        steps.push({ name, stage, ratio: undefined, note: 'not tried: no time was left' });
+      }
+      break;
+    }
     const found = await compareLayouts({
       ...settings,
       candidates: group,
@@ -104,12 +137,22 @@ async function screen(
       generationsMax,
     });
     for (const [i, candidate] of group.entries()) {
-      const isOut = found.excluded.has(i + 1);
-      if (isOut || missesOf(found, i + 1, settings.objective).length > 0) continue;
-      scored.push({ candidate, score: scoreOf(found, i + 1, settings.objective, settings) });
+      const out = found.excluded.get(i + 1);
+      if (out !== undefined) {
+        const note = `${out.isWrong ? 'wrong result' : 'failed'}: ${out.message}`;
+        steps.push({ name: candidate.name, stage, ratio: undefined, note });
+        continue;
+      }
+      const missed = missesOf(found, i + 1, objective);
+      scored.push({
+        candidate,
+        score: scoreOf(found, i + 1, objective, settings),
+        misses: missed.length === 0 ? undefined : `misses: ${missed.join('; ')}`,
+        overshoot: overshoot(objective, measuredOf(found, i + 1)),
+      });
     }
   }
-  return scored.sort((a, b) => a.score - b.score);
+  return scored.sort((a, b) => a.overshoot - b.overshoot || a.score - b.score);
 }
 
 /** Mean log-ratio of the objective's phases, weighted by their shares. */
@@ -135,15 +178,18 @@ export function scoreOf(
 
 /** Which constraints an entry misses. */
 export function missesOf(comparison: Comparison, entry: number, objective: Objective): string[] {
+  return misses(objective, measuredOf(comparison, entry));
+}
+
+export function measuredOf(comparison: Comparison, entry: number): Measured {
   const { phases, generations } = comparison;
   const facts = generations.at(-1)!.facts[entry];
-  const measured: Measured = {
+  return {
     medianMs: (phase) => timesOf(generations, entry, phases.indexOf(phase))?.wallMs ?? Infinity,
     p99Ms: (phase) => percentile99(comparison, entry, phases.indexOf(phase)),
     fileBytes: facts?.fileBytes ?? Infinity,
     memoryBytes: facts?.memoryBytes ?? Infinity,
   };
-  return misses(objective, measured);
 }
 
 function percentile99(comparison: Comparison, entry: number, phase: number): number {

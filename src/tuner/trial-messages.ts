@@ -24,6 +24,8 @@ export interface StartMessage {
   readonly folder: string;
   /** A store that every run begins with a copy of, in the worker's layout. */
   readonly source: string | undefined;
+  /** Whether the store is taken as it is, and not rebuilt. */
+  readonly isAsIs: boolean;
   readonly planted: PlantedSlowdown | undefined;
 }
 

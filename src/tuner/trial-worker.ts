@@ -10,8 +10,8 @@ import { parseSize } from '../base/sizes.ts';
 import { Database } from '../database.ts';
 import { LATEST } from '../model/source.ts';
 import type { OpenOptions } from '../options.ts';
-import { rebuild } from '../rebuild/index.ts';
 import { treesOf } from '../store/check.ts';
+import { applyLayout } from './apply.ts';
 import type {
   RunFacts,
   RunMessage,
@@ -23,11 +23,11 @@ import {
   loadWorkload,
   requireCounts,
   textOf,
-  WrongResult,
   type Phase,
   type Workload,
   type WorkloadContext,
 } from './workload.ts';
+import { WrongResult } from './wrong-result.ts';
 
 const collectMinor = (globalThis as { gc?: (options: { type: 'minor' }) => void }).gc;
 
@@ -40,6 +40,7 @@ class Trial {
   #counts: Record<string, number> = {};
   #opened: Database[] = [];
   #memoryBytes = 0;
+  #isFirstRun = true;
   #trees: TreeFacts[] | undefined;
 
   constructor(start: StartMessage, workload: Workload) {
@@ -49,22 +50,25 @@ class Trial {
     this.#base = start.source === undefined ? undefined : path.join(start.folder, 'base');
     if (start.source === undefined) return;
     fs.copyFileSync(start.source, this.#base!);
-    rebuild(this.#base!, start.layout, { keepOld: false });
+    if (!start.isAsIs) applyLayout(this.#base!, start.layout, { keepOld: false });
   }
 
   async run(): Promise<WorkerMessage> {
     this.#prepare();
     const context = this.#context();
+    this.#isFirstRun = false;
     const state: Record<string, unknown> = {};
-    const cpuMs: number[] = [];
-    const wallMs: number[] = [];
+    let cpuMs: number[] = [];
+    let wallMs: number[] = [];
     try {
-      for (const phase of this.#workload.phases) {
-        const times = await this.#time(phase, state, context);
-        cpuMs.push(times.cpuMs);
-        wallMs.push(times.wallMs);
-        this.#noteMemory();
-      }
+      if (this.#workload.interleave !== undefined) ({ cpuMs, wallMs } = this.#interleave(context));
+      else
+        for (const phase of this.#workload.phases) {
+          const times = await this.#time(phase, state, context);
+          cpuMs.push(times.cpuMs);
+          wallMs.push(times.wallMs);
+          this.#noteMemory();
+        }
       requireCounts(this.#workload, this.#counts);
     } finally {
       for (const database of this.#opened) database.close();
@@ -81,13 +85,41 @@ class Trial {
     const wall = performance.now();
     const before = process.cpuUsage();
     for (let i = phase.times ?? 1; i > 0; i--) {
-      const waiting = phase.run(state, context);
+      const waiting = phase.run!(state, context);
       if (waiting !== undefined) await waiting;
     }
     const { planted } = this.#start;
     if (planted?.phase === phase.name) burn(before, planted.share);
     const used = process.cpuUsage(before);
     return { cpuMs: (used.user + used.system) / 1000, wallMs: performance.now() - wall };
+  }
+
+  /** Phases that take turns within a run: each change of phase reads the clocks once. */
+  #interleave(context: WorkloadContext): { cpuMs: number[]; wallMs: number[] } {
+    const names = this.#workload.phases.map((phase) => phase.name);
+    const cpuMs = names.map(() => 0);
+    const wallMs = names.map(() => 0);
+    collectMinor?.({ type: 'minor' });
+    let at = -1;
+    let wall = 0;
+    let cpu = process.cpuUsage();
+    const enter = (phase: string | undefined): void => {
+      const next = phase === undefined ? -1 : names.indexOf(phase);
+      if (next === at) return;
+      const used = process.cpuUsage();
+      const now = performance.now();
+      if (at >= 0) {
+        cpuMs[at]! += (used.user + used.system - cpu.user - cpu.system) / 1000;
+        wallMs[at]! += now - wall;
+      }
+      if (next === names.length - 1) this.#noteMemory(); // the last phase closes
+      at = next;
+      wall = performance.now();
+      cpu = next === names.length - 1 ? process.cpuUsage() : used;
+    };
+    this.#workload.interleave!(context, enter);
+    enter(undefined);
+    return { cpuMs, wallMs };
   }
 
   #prepare(): void {
@@ -101,6 +133,7 @@ class Trial {
   #context(): WorkloadContext {
     const { layout, memory } = this.#start;
     const { clusterSize, index } = layout;
+    const isFirstRun = this.#isFirstRun;
     const cluster = clusterSize === undefined ? undefined : parseSize('clusterSize', clusterSize);
     return {
       path: this.#path,
@@ -110,14 +143,25 @@ class Trial {
         ...(cluster !== undefined && { clusterSize: cluster }),
       },
       open: (options: OpenOptions = {}) => {
-        const named = fs.existsSync(this.#path) ? {} : layout;
-        const database = new Database(this.#path, { memory, ...named, ...options });
+        const { pageSize, extentSize } = layout;
+        const named = {
+          ...(pageSize !== undefined && { pageSize }),
+          ...(extentSize !== undefined && { extentSize }),
+          ...(clusterSize !== undefined && { clusterSize }),
+          ...(index !== undefined && { index }),
+        };
+        const database = new Database(this.#path, {
+          memory: layout.memory ?? memory,
+          ...(fs.existsSync(this.#path) ? {} : named),
+          ...options,
+        });
         this.#opened.push(database);
         return database;
       },
       check: (isRight, what) => {
         if (!isRight) throw new WrongResult(what);
       },
+      isFirstRun,
       count: (what, by = 1) => {
         this.#counts[what] = (this.#counts[what] ?? 0) + by;
       },

@@ -33,6 +33,8 @@ export interface Entry {
   readonly name: string;
   readonly layout: TrialLayout;
   readonly planted?: PlantedSlowdown;
+  /** A store of its own that its runs begin with, as it is. */
+  readonly source?: string;
 }
 
 /** What one generation measured: counted rounds only, milliseconds. */
@@ -56,6 +58,8 @@ export interface TrialSettings {
   readonly workload: string;
   readonly memory: number | string;
   readonly source: string | undefined;
+  /** Whether stores are measured as they are; default false: they are rebuilt first. */
+  readonly isAsIs?: boolean;
   readonly entries: readonly Entry[];
   readonly rounds?: number;
   readonly roundsDropped?: number;
@@ -225,7 +229,7 @@ async function startAll(
   folder: string,
 ): Promise<void> {
   const { entries, workload, memory, source } = settings;
-  const replies = entries.map(async ({ layout, planted }, i) => {
+  const replies = entries.map(async ({ layout, planted, source: other }, i) => {
     const own = path.join(folder, String(i));
     fs.mkdirSync(own);
     return workers[i]?.ask({
@@ -234,7 +238,8 @@ async function startAll(
       layout,
       memory,
       folder: own,
-      source,
+      source: other ?? source,
+      isAsIs: settings.isAsIs === true || other !== undefined,
       planted,
     });
   });

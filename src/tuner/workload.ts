@@ -11,9 +11,23 @@ import { failure } from '../errors.ts';
 import type { OpenOptions } from '../options.ts';
 import type { TreeLayout } from '../model/schema.ts';
 import type { LayoutChange } from '../rebuild/index.ts';
+import { WrongResult } from './wrong-result.ts';
+import { isTrace, replayWorkload } from './trace-workload.ts';
 
-/** A layout as a trial has it: the settings that hold for the whole file. */
-export type TrialLayout = Pick<LayoutChange, 'pageSize' | 'extentSize' | 'clusterSize' | 'index'>;
+/** Indexes that a layout has beside the file's own, or lacks. */
+export interface IndexChanges {
+  /** Parts are fields, or paths into them: `address.city`. */
+  readonly add?: readonly { readonly collection: string; readonly parts: readonly string[] }[];
+  readonly drop?: readonly { readonly collection: string; readonly index: string }[];
+}
+
+/** A layout as a trial has it. */
+export interface TrialLayout extends LayoutChange {
+  /** For stores that exist. */
+  readonly indexes?: IndexChanges;
+  /** The budget that the file is opened with, in place of the one that tuning was given. */
+  readonly memory?: number | string;
+}
 
 /** What a phase is given. */
 export interface WorkloadContext {
@@ -27,6 +41,8 @@ export interface WorkloadContext {
   readonly check: (isRight: boolean, what: string) => void;
   /** Counts what was stored and found; compared with `expects` after the run. */
   readonly count: (what: string, by?: number) => void;
+  /** Whether this is the first run of its process, which is not timed: for expensive checks. */
+  readonly isFirstRun: boolean;
 }
 
 /** One timed step of a workload. `State` is the workload's own, new for every run. */
@@ -34,7 +50,8 @@ export interface Phase<State = Record<string, unknown>> {
   readonly name: string;
   /** Runs within one timing, for what is too short alone; default 1. */
   readonly times?: number;
-  run(state: State, context: WorkloadContext): void | Promise<void>;
+  /** Absent only where the workload has `interleave`. */
+  run?(state: State, context: WorkloadContext): void | Promise<void>;
 }
 
 /** A workload, the default export of its module. */
@@ -43,6 +60,11 @@ export interface Workload<State = Record<string, unknown>> {
   /** One sentence for reports. */
   readonly description?: string;
   readonly phases: readonly Phase<State>[];
+  /**
+   * Runs everything, in place of `run` of the phases, where their work is interleaved: what follows
+   * a call of `enter` belongs to the phase it names.
+   */
+  interleave?(context: WorkloadContext, enter: (phase: string) => void): void;
   /** What a run must count, by name: `{ 'customers stored': 2000 }`. */
   readonly expects?: Readonly<Record<string, number>>;
   /** The line of a report that says that every run was right. */
@@ -57,12 +79,15 @@ export interface Workload<State = Record<string, unknown>> {
 export interface CandidateInput {
   readonly name: string;
   readonly layout: TrialLayout;
+  /** A store of its own that its runs begin with, as it is. */
+  readonly source?: string;
   /** Why the difference may be what it is, for the report. */
   readonly why?: string;
 }
 
-/** Loads a workload from a module. @throws {UsageError} usage.argument for what is none. */
+/** Loads a workload from a module, or a replay. @throws {UsageError} usage.argument */
 export async function loadWorkload(file: string): Promise<Workload> {
+  if (isTrace(file)) return replayWorkload(file);
   let module: { default?: Workload };
   try {
     module = (await import(pathToFileURL(path.resolve(file)).href)) as { default?: Workload };
@@ -82,7 +107,8 @@ export async function loadWorkload(file: string): Promise<Workload> {
   if (!Array.isArray(phases) || phases.length === 0) throw refuse('it has no phases');
   const names = new Set<string>();
   for (const phase of phases as Phase[]) {
-    const isPhase = typeof phase.name === 'string' && typeof phase.run === 'function';
+    const isRunnable = typeof phase.run === 'function' || workload.interleave !== undefined;
+    const isPhase = typeof phase.name === 'string' && isRunnable;
     if (!isPhase) throw refuse('a phase has a name and a function run');
     if (phase.name === 'mix' || names.has(phase.name)) throw refuse(`two phases "${phase.name}"`);
     names.add(phase.name);
@@ -105,6 +131,3 @@ export function requireCounts(workload: Workload, counts: Readonly<Record<string
     throw new WrongResult(`${what}: ${found}, not ${expected}`);
   }
 }
-
-/** A result that is wrong: whatever the layout's times, it cannot win. */
-export class WrongResult extends Error {}
