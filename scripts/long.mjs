@@ -29,6 +29,7 @@ const JOBS = [
   ['layouts', 'npm run property -- "Database under any layout does as plain maps" --cases 42'],
   ['kills', script('test/processes/run-kills.ts 2000')],
   ['level', 'MONOCHORD_LONG=1 npx vitest run test/level --reporter=verbose'],
+  ['verdicts', `node scripts/build.mjs && ${script('test/tuner/run-verdicts.ts 12')}`],
   ['flips', script('test/storage/run-flips.ts')],
   [
     'pages',

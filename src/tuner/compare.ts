@@ -128,7 +128,8 @@ function noteMissing(
 ): void {
   const hasTimes = generation.cpuMs.every((round) => round[entry]!.length > 0);
   if (hasTimes || excluded.has(entry)) return;
-  excluded.set(entry, { message: 'it failed in an earlier trial', isWrong: false });
+  const why = generation.excluded?.[entry];
+  excluded.set(entry, why ?? { message: 'it failed in an earlier trial', isWrong: false });
 }
 
 /** Without today's layout there is nothing to compare with. */

@@ -79,7 +79,7 @@ export class IndexAdvice {
     const added = wishes.map(({ collection, parts, times }) => {
       const indexes: IndexChanges = { add: [{ collection, parts }] };
       const why =
-        `${times} ${times === 1 ? 'query' : 'queries'} of the trace read all of ${collection} for ` +
+        `${times} ${times === 1 ? 'query' : 'queries'} of the trace read all ${collection} for ` +
         'want of it; every write of a record keeps it up';
       return { name: `index ${collection}(${parts.join(', ')})`, layout: { indexes }, why };
     });

@@ -46,7 +46,8 @@ export class TrialMemory {
       generation,
     };
     fs.mkdirSync(path.dirname(this.#file), { recursive: true });
-    fs.appendFileSync(this.#file, `${JSON.stringify(line)}\n`);
+    const isCut = fs.existsSync(this.#file) && !fs.readFileSync(this.#file, 'utf8').endsWith('\n');
+    fs.appendFileSync(this.#file, `${isCut ? '\n' : ''}${JSON.stringify(line)}\n`);
   }
 }
 

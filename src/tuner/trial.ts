@@ -44,6 +44,8 @@ export interface Generation {
   readonly wallMs: readonly (readonly (readonly number[])[])[];
   /** By entry. */
   readonly facts: readonly (RunFacts | undefined)[];
+  /** Why entries are out, by ordinal; kept with the times, for when tuning goes on. */
+  readonly excluded?: Readonly<Record<number, Exclusion>>;
   readonly seconds: number;
 }
 
@@ -219,7 +221,8 @@ export async function runGeneration(
     stop();
     fs.rmSync(folder, { recursive: true, force: true });
   }
-  return { cpuMs, wallMs, facts, seconds: (performance.now() - since) / 1000 };
+  const seconds = (performance.now() - since) / 1000;
+  return { cpuMs, wallMs, facts, excluded: Object.fromEntries(excluded), seconds };
 }
 
 async function startAll(
