@@ -58,6 +58,7 @@ const SETTINGS: Readonly<Record<keyof Settings, true>> = {
   clusterSize: true,
   index: true,
   collations: true,
+  record: true,
 };
 
 function parted(options: object): [ours: Settings, others: object] {
