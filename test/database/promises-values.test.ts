@@ -7,7 +7,7 @@ import { openDatabase } from './open-database.ts';
 
 const PAGE_BYTES = 8192;
 
-describe('P16: an object costs one index descent and one data read when cold, none when warm', () => {
+describe('P16: an object costs one index descent and one data read cold, none warm', () => {
   // Few enough that index and records have a root and leaves: more levels are more inner pages,
   // which a cache keeps.
   const COUNT = 2000;
@@ -75,7 +75,7 @@ describe('P19: values of every size', () => {
     });
   }
 
-  test('P19: come back as they were, within the budget, and take little more than their bytes', () => {
+  test('P19: come back, within the budget, and take little more than their bytes', () => {
     const random = new Random(19);
     const odd = Array.from({ length: 6 }, () => Math.floor(10 ** (1 + random.fraction() * 5)));
     const sizes = [1, 10, 100, 1000, 4095, 4097, 8191, 8193, 65_537, 1_000_001, 10_000_000, ...odd];
