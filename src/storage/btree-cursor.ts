@@ -24,7 +24,7 @@ import {
 import type { Path } from './btree-path.ts';
 import { EntryReader } from './btree-reader.ts';
 import type { Tree } from './btree.ts';
-import { LATEST, type BufferId, type View } from './pages.ts';
+import { LATEST, WRITER, type BufferId, type View } from './pages.ts';
 
 /** Where a cursor stands. */
 const BEFORE = 0;
@@ -35,6 +35,7 @@ export class Cursor extends EntryReader {
   readonly #tree: Tree;
   readonly #path: Path;
   readonly #isSnapshot: boolean;
+  readonly #isWriter: boolean;
   readonly #node: Node;
   #state = BEFORE;
   #pinned: BufferId = -1;
@@ -56,6 +57,7 @@ export class Cursor extends EntryReader {
     this.#path = tree.newPath();
     this.view = view;
     this.#isSnapshot = view < LATEST;
+    this.#isWriter = view === WRITER;
     this.#node = new Node(tree.pages);
     this.#words = new Int32Array(0);
   }
@@ -63,6 +65,7 @@ export class Cursor extends EntryReader {
   /** Goes to the first entry; false if there is none. */
   first(): boolean {
     this.close();
+    if (this.#isWriter) this.#tree.settleWrites();
     const found = this.#path.first(this.view);
     return this.#arrive(found, AFTER);
   }
@@ -70,6 +73,7 @@ export class Cursor extends EntryReader {
   /** Goes to the last entry; false if there is none. */
   last(): boolean {
     this.close();
+    if (this.#isWriter) this.#tree.settleWrites();
     const found = this.#path.last(this.view);
     return this.#arrive(found, BEFORE);
   }
@@ -80,6 +84,7 @@ export class Cursor extends EntryReader {
    */
   seek(key: Uint8Array, keyLength: number, inclusive = true, reverse = false): boolean {
     this.close();
+    if (this.#isWriter) this.#tree.settleWrites();
     const path = this.#path;
     const found = path.seek(this.view, key, keyLength);
     if (found && inclusive) return this.#arrive(true, AFTER);
@@ -94,6 +99,7 @@ export class Cursor extends EntryReader {
   /** Goes to the next entry; false, and after the last, if there is none. */
   next(): boolean {
     if (this.#state !== AT) return this.#state === BEFORE ? this.first() : false;
+    if (this.#isWriter) this.#tree.settleWrites();
     if (this.#isSnapshot || this.#changes === this.#tree.changes) {
       const position = this.#position + 1;
       if (this.#isLeaf && position < this.#count) {
@@ -111,6 +117,7 @@ export class Cursor extends EntryReader {
   /** Goes to the previous entry; false, and before the first, if there is none. */
   previous(): boolean {
     if (this.#state !== AT) return this.#state === AFTER ? this.last() : false;
+    if (this.#isWriter) this.#tree.settleWrites();
     if (this.#isSnapshot || this.#changes === this.#tree.changes) {
       const position = this.#position - 1;
       if (this.#isLeaf && position >= 0) {

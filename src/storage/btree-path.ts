@@ -1,7 +1,7 @@
 /**
  * The way from the root of a tree to an entry or to the place where it would stand.
  *
- * `seek` is the search that every get, write and cursor begins with, and the hottest code of the
+ * `#search` is what every get, write and cursor begins with, and the hottest code of the
  * database: it is one long function on purpose, binary search over the heads of each node, with
  * key bytes compared only where heads are equal (FEASIBILITY 1.2). It checks of each node what
  * keeps it inside the page and the descent finite: structure, kind, level, directory, cell area.
@@ -34,6 +34,9 @@ import {
   type View,
 } from './pages.ts';
 
+/** After so many keys in a row that were not near, some are not tried. */
+const MISSES_MAX = 4;
+
 /** Kind, root flag and level: what a node must have, given where it is met. */
 const SHAPE_MASK = 0xffff & ~FLAG_OVERFLOW;
 
@@ -54,6 +57,10 @@ export class Path {
   readonly #node: Node;
   /** Kind, root flag and level of the root when it was last seen. */
   #rootShape = -1;
+  /** Keys in a row that were not in the leaf before them. */
+  #misses = 0;
+  /** Whether the last search came to a leaf, and its way is still the way there. */
+  #isAtLeaf = false;
 
   constructor(
     pages: Pages,
@@ -75,11 +82,41 @@ export class Path {
    * where the key is or would be. Answers whether that entry has the key.
    */
   seek(view: View, key: Uint8Array, keyLength: number): boolean {
+    return this.#search(view, key, keyLength, 0);
+  }
+
+  /**
+   * The same for a key that is likely to lie in the leaf that the path came to last, as the next
+   * of sorted keys does. After the last search entries may have been put, but not removed; who
+   * splits nodes calls `leave`.
+   */
+  seekNear(view: View, key: Uint8Array, keyLength: number): boolean {
+    const { depth } = this;
+    if (depth > 0 && this.#isAtLeaf && this.#misses < MISSES_MAX) {
+      const found = this.#search(view, key, keyLength, depth);
+      const position = this.positions[depth]!;
+      // Between two entries of a leaf is no other place where the key could be.
+      if (found || (position > 0 && position < this.#node.at(this.buffer).count)) {
+        this.#misses = 0;
+        return found;
+      }
+      this.#misses++;
+    } else this.#misses = (this.#misses + 1) % (4 * MISSES_MAX);
+    return this.#search(view, key, keyLength, 0);
+  }
+
+  /** Says that the nodes of the path are not what they were. */
+  leave(): void {
+    this.#isAtLeaf = false;
+  }
+
+  /** Searches from the node at a depth down: the root, or the leaf where the path stands. */
+  #search(view: View, key: Uint8Array, keyLength: number, from: number): boolean {
     const pages = this.#pages;
     const usable = pages.usableBytes;
-    let page = this.#root as number;
-    let shape = this.#rootShape;
-    let depth = 0;
+    let page = from === 0 ? (this.#root as number) : this.nodes[from]!;
+    let shape = from === 0 ? this.#rootShape : kindAt(0, this.isBTree);
+    let depth = from;
     for (;;) {
       const buffer = pages.read(page as PageId, view);
       const chunk = buffer >> pages.chunkShift;
@@ -144,6 +181,7 @@ export class Path {
         this.positions[depth] = low;
         this.depth = depth;
         this.buffer = buffer;
+        this.#isAtLeaf = kind === KIND_LEAF;
         return found;
       }
       if (found) low++;

@@ -95,6 +95,7 @@ export class Restructurer {
       if (node.level === 0) this.#noteInsert(page, position);
       return;
     }
+    this.path.leave();
     this.#split(depth, position, entry);
   }
 

@@ -26,7 +26,10 @@ export const INSERTED = 1;
 export const UPDATED = 2;
 /** `insert` met the key. */
 export const EXISTS = 3;
-export type PutResult = typeof EQUAL | typeof INSERTED | typeof UPDATED | typeof EXISTS;
+/** The put waits for others; what it does comes out then. */
+export const WAITING = 4;
+export type PutResult =
+  typeof EQUAL | typeof INSERTED | typeof UPDATED | typeof EXISTS | typeof WAITING;
 
 export class TreeWriter {
   readonly restructurer: Restructurer;
@@ -64,11 +67,22 @@ export class TreeWriter {
     onlyNew: boolean,
   ): PutResult {
     if (keyLength > KEY_BYTES_MAX || valueLength > VALUE_BYTES_MAX) refuse(keyLength, valueLength);
+    const found = this.#path.seek(WRITER, key, keyLength);
+    if (found && onlyNew) return EXISTS;
+    return this.#putAt(found, key, keyLength, value, valueOffset, valueLength);
+  }
+
+  /** Puts an entry where the path stands, which found its key or the place for it. */
+  #putAt(
+    found: boolean,
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): PutResult {
+    if (found) return this.#update(key, keyLength, value, valueOffset, valueLength);
     const path = this.#path;
-    if (path.seek(WRITER, key, keyLength)) {
-      if (onlyNew) return EXISTS;
-      return this.#update(key, keyLength, value, valueOffset, valueLength);
-    }
     const entry = this.#entry;
     const { limits } = this.#tree;
     this.#tree.changes++;
@@ -81,6 +95,18 @@ export class TreeWriter {
     this.restructurer.insertInto(path.depth, path.positions[path.depth]!, entry);
     this.addCount(1);
     return INSERTED;
+  }
+
+  /** Puts the next of sorted entries, after no other write than puts of those before. */
+  putNext(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): PutResult {
+    const found = this.#path.seekNear(WRITER, key, keyLength);
+    return this.#putAt(found, key, keyLength, value, valueOffset, valueLength);
   }
 
   delete(key: Uint8Array, keyLength: number): boolean {
@@ -121,6 +147,7 @@ export class TreeWriter {
   }
 
   forget(): void {
+    this.#path.leave();
     this.restructurer.forget();
   }
 

@@ -16,9 +16,12 @@
  *   btree-write.ts     put, insert, delete   btree-cursor.ts  iteration
  *   btree-range.ts     ranges, clear, drop   btree-check.ts   checks and statistics
  *   bulk.ts            building bottom-up    overflow.ts      large values, long keys
+ *   write-buffer.ts    where the writes of a long transaction wait, until they go in sorted
  */
+import type { ByteWriter } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import {
+  copyBytes,
   KIND_LEAF,
   KIND_WORD,
   FLAG_ROOT,
@@ -41,11 +44,29 @@ import {
 } from './btree-check.ts';
 import { clearTree, dropTree, removeRange } from './btree-range.ts';
 import { EntryReader } from './btree-reader.ts';
-import { INSERTED, TreeWriter, type PutResult } from './btree-write.ts';
+import { EQUAL, INSERTED, TreeWriter, WAITING, type PutResult } from './btree-write.ts';
+import { TreeBuilder } from './bulk.ts';
 import { Overflow } from './overflow.ts';
-import type { PageId, Pages, StructureId, View } from './pages.ts';
+import { WRITER, type PageId, type Pages, type StructureId, type View } from './pages.ts';
+import {
+  BUFFERED_BYTES_MAX,
+  WriteBuffer,
+  type BufferedTree,
+  type WriteBuffers,
+} from './write-buffer.ts';
 
-export { EQUAL, INSERTED, UPDATED, type PutResult } from './btree-write.ts';
+export { EQUAL, INSERTED, UPDATED, WAITING, type PutResult } from './btree-write.ts';
+
+/** An empty tree is built bottom-up from a batch of at least so many entries. */
+const BUILT_ENTRIES_MIN = 64;
+
+/**
+ * What puts entries that wait into their tree, where an entry is not simply put: those of a
+ * non-unique index, say, many of which make one entry of the tree.
+ */
+export interface BatchWriter {
+  writeBatch(buffer: WriteBuffer, ordinals: Int32Array): void;
+}
 
 /** The settings of one tree; fixed in the file. */
 export interface TreeLayout {
@@ -59,14 +80,18 @@ export interface TreeLayout {
 export const CLUSTER_BYTES_DEFAULT = 512;
 export const CLUSTER_BYTES_MIN = 256;
 
-export class Tree extends EntryReader {
+export class Tree extends EntryReader implements BufferedTree {
   readonly root: PageId;
   readonly structure: StructureId;
   readonly layout: TreeLayout;
   readonly limits: Limits;
   /** Bumped by every write: cursors of the writer look again when it moved. */
   changes = 0;
+  /** What writes the entries given to `defer`. */
+  batchWriter: BatchWriter | undefined;
   readonly #path: Path;
+  readonly #buffers: WriteBuffers | undefined;
+  #buffer: WriteBuffer | undefined;
   #writer: TreeWriter | undefined;
 
   /** Makes an empty tree in the open transaction; answers its root page. */
@@ -84,7 +109,14 @@ export class Tree extends EntryReader {
     return pages.pageOf(buffer);
   }
 
-  constructor(pages: Pages, root: PageId, structure: StructureId, layout: TreeLayout) {
+  /** `buffers`: those of the store's transactions; without, every write goes to the pages. */
+  constructor(
+    pages: Pages,
+    root: PageId,
+    structure: StructureId,
+    layout: TreeLayout,
+    buffers?: WriteBuffers,
+  ) {
     checkLayout(layout, pages.pageBytes);
     const clusterBytes = layout.clusterBytes ?? CLUSTER_BYTES_DEFAULT;
     super(pages, new Overflow(pages, structure, root, clusterBytes));
@@ -93,11 +125,18 @@ export class Tree extends EntryReader {
     this.layout = layout;
     this.limits = new Limits(pages.usableBytes);
     this.#path = this.newPath();
+    this.#buffers = buffers;
+    this.#buffer = undefined;
     this.#writer = undefined;
   }
 
   /** Entries of the tree. */
   count(view: View): number {
+    if (view === WRITER) this.settleWrites();
+    return this.#countInPages(view);
+  }
+
+  #countInPages(view: View): number {
     const pages = this.pages;
     const buffer = pages.read(this.root, view);
     const base = (buffer & pages.chunkMask) << pages.pageShift;
@@ -106,6 +145,7 @@ export class Tree extends EntryReader {
 
   /** Finds a key; its value is then in the fields until the next call. */
   find(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
+    if (view === WRITER && this.#mayWait(key, keyLength)) this.settleWrites();
     const path = this.#path;
     if (!path.seek(view, key, keyLength)) return false;
     this.locate(path.buffer, path.positions[path.depth]!, view);
@@ -114,22 +154,49 @@ export class Tree extends EntryReader {
 
   /** Whether the tree has the key. */
   has(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
+    if (view === WRITER && this.#mayWait(key, keyLength)) {
+      if (this.batchWriter === undefined) return true;
+      this.settleWrites();
+    }
     return this.#path.seek(view, key, keyLength);
+  }
+
+  /**
+   * Copies the transaction's value of a key into `target` at 0; answers its length, -1 if there is
+   * no such key.
+   */
+  copyOwn(key: Uint8Array, keyLength: number, target: ByteWriter): number {
+    const waiting = this.#ordinalOf(key, keyLength);
+    target.clear();
+    if (waiting >= 0) {
+      const buffer = this.#buffer!;
+      const at = buffer.valueAt(waiting);
+      target.append(buffer.bytesOf(waiting), at, at + buffer.valueLengthOf(waiting));
+      return target.length;
+    }
+    if (!this.find(WRITER, key, keyLength)) return -1;
+    target.reserve(this.valueBytes);
+    this.valueInto(target.bytes, 0);
+    target.length = this.valueBytes;
+    return target.length;
   }
 
   /** Finds the first entry; its key is in `key`, its value in the fields. */
   first(view: View): boolean {
+    if (view === WRITER) this.settleWrites();
     return this.#path.first(view) && this.#load(view);
   }
 
   /** Finds the last entry, as `first`. */
   last(view: View): boolean {
+    if (view === WRITER) this.settleWrites();
     return this.#path.last(view) && this.#load(view);
   }
 
   /**
    * Puts an entry, whether the key exists or not; the value is `valueLength` bytes of `value` from
-   * `valueOffset` on. Answers INSERTED, UPDATED, or EQUAL if the same bytes were there already.
+   * `valueOffset` on. Answers INSERTED, UPDATED, EQUAL if the same bytes were there already, or
+   * WAITING if that comes out later.
    *
    * @throws {ValueError} value.size for a key beyond 1 MiB or a value beyond 2 GiB - 1.
    */
@@ -140,7 +207,32 @@ export class Tree extends EntryReader {
     valueOffset: number,
     valueLength: number,
   ): PutResult {
-    return this.writer.put(key, keyLength, value, valueOffset, valueLength, false);
+    if (this.#wait(key, keyLength, value, valueOffset, valueLength)) return WAITING;
+    return this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, false);
+  }
+
+  /** Puts an entry into the pages, whatever waits for other keys. */
+  putNow(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): PutResult {
+    if (this.#mayWait(key, keyLength)) this.settleWrites();
+    return this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, false);
+  }
+
+  /** Puts an entry whose key is known to be new. */
+  add(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): void {
+    if (this.#wait(key, keyLength, value, valueOffset, valueLength)) return;
+    this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, true);
   }
 
   /** Puts an entry with a new key; false, and nothing changed, if the key exists. */
@@ -151,12 +243,125 @@ export class Tree extends EntryReader {
     valueOffset: number,
     valueLength: number,
   ): boolean {
-    return this.writer.put(key, keyLength, value, valueOffset, valueLength, true) === INSERTED;
+    if (this.#mayWait(key, keyLength)) this.settleWrites();
+    const result = this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, true);
+    return result === INSERTED;
+  }
+
+  /**
+   * Leaves a key to the batch writer, later and sorted; answers false if it cannot wait, and then
+   * nothing does.
+   */
+  defer(key: Uint8Array, keyLength: number): boolean {
+    return keyLength <= BUFFERED_BYTES_MAX && this.#enter(key, keyLength, NOTHING, 0, 0);
+  }
+
+  /** Lets a write wait if it may; answers whether it does. */
+  #wait(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    if (this.#buffers === undefined) return false;
+    if (this.batchWriter === undefined && keyLength + valueLength <= BUFFERED_BYTES_MAX)
+      return this.#enter(key, keyLength, value, valueOffset, valueLength);
+    if (this.#mayWait(key, keyLength)) this.settleWrites();
+    return false;
+  }
+
+  #enter(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    const buffers = this.#buffers;
+    if (buffers === undefined) return false;
+    const buffer = (this.#buffer ??= new WriteBuffer(buffers, this.batchWriter === undefined));
+    if (!buffer.countWrite(key, keyLength)) {
+      this.settleWrites();
+      return false;
+    }
+    if (buffer.count === 0) buffers.opened(this);
+    if (buffer.add(key, keyLength, value, valueOffset, valueLength)) return true;
+    // Copies: the caller's arrays may be what a batch writer works with.
+    const ownKey = key.slice(0, keyLength);
+    const ownValue = value.slice(valueOffset, valueOffset + valueLength);
+    buffers.settle();
+    buffers.opened(this);
+    if (buffer.add(ownKey, keyLength, ownValue, 0, valueLength)) return true;
+    if (this.batchWriter !== undefined) return false;
+    const result = this.#ownWriter().put(ownKey, keyLength, ownValue, 0, valueLength, false);
+    if (result === EQUAL) buffers.elidedPuts++;
+    return true;
+  }
+
+  /** Whether an entry waits that the key would have to find. */
+  #mayWait(key: Uint8Array, keyLength: number): boolean {
+    const buffer = this.#buffer;
+    if (buffer === undefined || buffer.count === 0) return false;
+    return this.batchWriter !== undefined || buffer.find(key, keyLength) >= 0;
+  }
+
+  #ordinalOf(key: Uint8Array, keyLength: number): number {
+    const buffer = this.#buffer;
+    if (buffer === undefined || buffer.count === 0 || this.batchWriter !== undefined) return -1;
+    return buffer.find(key, keyLength);
+  }
+
+  /** Writes what waits to the pages. If that fails, the transaction can only go back. */
+  settleWrites(): void {
+    const buffer = this.#buffer;
+    if (buffer === undefined || buffer.count === 0) return;
+    this.#buffer = undefined; // the tree is written as if nothing waited
+    try {
+      const ordinals = buffer.sorted();
+      if (this.batchWriter !== undefined) this.batchWriter.writeBatch(buffer, ordinals);
+      else this.#writeBatch(buffer, ordinals);
+    } catch (cause) {
+      this.#buffers!.failed();
+      throw cause;
+    } finally {
+      buffer.clear();
+    }
+    this.#buffer = buffer;
+  }
+
+  #writeBatch(buffer: WriteBuffer, ordinals: Int32Array): void {
+    const isBuilt = ordinals.length >= BUILT_ENTRIES_MIN && this.#countInPages(WRITER) === 0;
+    const builder = isBuilt ? new TreeBuilder(this) : undefined;
+    const writer = this.#ownWriter();
+    writer.forget();
+    for (const ordinal of ordinals) {
+      const bytes = buffer.bytesOf(ordinal);
+      const length = buffer.keyLengthOf(ordinal);
+      copyBytes(bytes, buffer.keyAt(ordinal), batchKey, 0, length);
+      const at = buffer.valueAt(ordinal);
+      const valueLength = buffer.valueLengthOf(ordinal);
+      if (builder !== undefined) {
+        builder.add(batchKey, length, bytes, at, valueLength);
+        continue;
+      }
+      this.pages.settle();
+      const result = writer.putNext(batchKey, length, bytes, at, valueLength);
+      if (result === EQUAL) this.#buffers!.elidedPuts++;
+    }
+    builder?.finish();
+    this.pages.settle();
+  }
+
+  /** Forgets what waits: the transaction goes back. */
+  forgetWrites(): void {
+    this.#buffer?.clear();
   }
 
   /** Removes an entry; false if there is none of that key. */
   delete(key: Uint8Array, keyLength: number = key.length): boolean {
-    return this.writer.delete(key, keyLength);
+    if (this.#mayWait(key, keyLength)) this.settleWrites();
+    return this.#ownWriter().delete(key, keyLength);
   }
 
   /**
@@ -179,16 +384,19 @@ export class Tree extends EntryReader {
 
   /** Reads the whole tree and verifies it; see btree-check.ts. */
   check(view: View, visit?: PageVisitor, report?: FaultVisitor): void {
+    if (view === WRITER) this.settleWrites();
     checkTree(this, view, visit, report);
   }
 
   /** Height, nodes by level and fill; reads every node. */
   stats(view: View): TreeStats {
+    if (view === WRITER) this.settleWrites();
     return statsOf(this, view);
   }
 
   /** Entries with `from` ≤ key < `to`, estimated by descending twice; exact inside a leaf. */
   estimate(view: View, from?: Uint8Array, to?: Uint8Array): number {
+    if (view === WRITER) this.settleWrites();
     const low = from === undefined ? 0 : shareBelow(this, view, from);
     const high = to === undefined ? 1 : shareBelow(this, view, to);
     return Math.max(0, high - low) * this.count(view);
@@ -200,8 +408,13 @@ export class Tree extends EntryReader {
     this.#writer?.forget();
   }
 
-  /** What writes the tree; made at the first write. */
+  /** What writes the tree, in which nothing waits then; made at the first write. */
   get writer(): TreeWriter {
+    this.settleWrites();
+    return this.#ownWriter();
+  }
+
+  #ownWriter(): TreeWriter {
     return (this.#writer ??= new TreeWriter(this));
   }
 
@@ -226,6 +439,9 @@ export class Tree extends EntryReader {
     return true;
   }
 }
+
+const NOTHING = new Uint8Array(0);
+const batchKey = new Uint8Array(BUFFERED_BYTES_MAX);
 
 /** Refuses a layout that no tree can have. */
 export function checkLayout(layout: TreeLayout, pageBytes: number): void {

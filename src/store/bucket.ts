@@ -137,7 +137,7 @@ export class Bucket implements Restorer {
       this.#value.shrink();
     }
     this.elidedPuts++;
-    this.#transaction.elidedPuts++;
+    this.#transaction.countElided();
     return false;
   }
 

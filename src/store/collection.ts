@@ -388,13 +388,8 @@ export class Collection implements Restorer {
 
   /** Copies the record at a key to `#old`; answers false if there is none. */
   #readOld(key: ByteWriter): boolean {
-    const { tree } = this;
-    if (!tree.find(WRITER, key.bytes, key.length)) return false;
     const old = this.#old;
-    old.clear();
-    old.reserve(tree.valueBytes);
-    tree.valueInto(old.bytes, 0);
-    old.length = tree.valueBytes;
+    if (this.tree.copyOwn(key.bytes, key.length, old) < 0) return false;
     this.#before.open(old.bytes, 0, old.length, this.#hasIntegerIds ? this.#integerIn(key) : 0);
     return true;
   }
@@ -437,7 +432,7 @@ export class Collection implements Restorer {
     try {
       if (this.state.hasNewNames) this.state.storeNames();
       const record = this.#record;
-      this.tree.insert(this.#key.bytes, this.#key.length, record.bytes, 0, record.length);
+      this.tree.add(this.#key.bytes, this.#key.length, record.bytes, 0, record.length);
       this.#applyIndexes(id, id);
       if (this.#hasIntegerIds) this.state.noteId(Number(id));
       return id;
@@ -452,7 +447,7 @@ export class Collection implements Restorer {
     const id = this.#idIn(this.#key);
     if (sameBytes(this.#old, this.#record)) {
       this.elidedPuts++;
-      this.#transaction.elidedPuts++;
+      this.#transaction.countElided();
       return id;
     }
     this.#openAfter(id);

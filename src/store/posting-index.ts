@@ -4,16 +4,20 @@
  * A lookup of a key with one record, or few, is one descent to its head. Further blocks lie behind
  * the head under longer keys, so all ids of a key are one range of the tree.
  */
-import { assert } from '../base/assert.ts';
 import { ByteWriter, compareBytes } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
+import type { Collations } from '../model/collation.ts';
 import { ID_BYTES, readIdKey, writeIdKey } from '../model/key.ts';
+import type { RecordCodec } from '../model/record.ts';
+import type { IndexDefinition } from '../model/schema.ts';
 import type { Integer } from '../model/temporal.ts';
 import { Cursor } from '../storage/btree-cursor.ts';
 import type { EntryReader } from '../storage/btree-reader.ts';
+import type { BatchWriter, Tree } from '../storage/btree.ts';
+import { TreeBuilder } from '../storage/bulk.ts';
 import { WRITER, type View } from '../storage/pages.ts';
-import type { TreeBuilder } from '../storage/bulk.ts';
+import type { WriteBuffer } from '../storage/write-buffer.ts';
 import { CollectionIndex, STRICT, type EntryBuilder, type KeyState } from './collection-index.ts';
 import {
   appendId,
@@ -34,8 +38,25 @@ const blockKey = new ByteWriter(256);
 const entry = new ByteWriter(256);
 const found = new ByteWriter(1024);
 const walk = new PostingWalk();
+/** A key of a batch. */
+const batchKey = new ByteWriter(256);
+/** An empty index is built bottom-up from a batch of at least so many ids. */
+const BUILT_IDS_MIN = 64;
 
-export class PostingIndex extends CollectionIndex {
+export class PostingIndex extends CollectionIndex implements BatchWriter {
+  readonly #isLoose: boolean;
+
+  constructor(
+    definition: IndexDefinition,
+    tree: Tree,
+    records: RecordCodec,
+    collations: Collations,
+  ) {
+    super(definition, tree, records, collations);
+    this.#isLoose = !definition.unique;
+    if (this.#isLoose) tree.batchWriter = this;
+  }
+
   override hasKey(key: ByteWriter): boolean {
     return this.tree.has(WRITER, key.bytes, key.length);
   }
@@ -44,23 +65,54 @@ export class PostingIndex extends CollectionIndex {
     const { tree } = this;
     if (state === STRICT) {
       writeSingle(block, id as Integer);
-      const isNew = tree.insert(key.bytes, key.length, block.bytes, 0, block.length);
-      assert(isNew, 'a unique key is free when its record is written');
+      tree.add(key.bytes, key.length, block.bytes, 0, block.length);
       return;
     }
+    if (this.#isLoose) {
+      this.#blockKeyOf(key, id as Integer);
+      if (tree.defer(blockKey.bytes, blockKey.length)) return;
+    }
+    this.#addNow(key, id as Integer);
+  }
+
+  #addNow(key: ByteWriter, id: Integer): void {
+    const { tree } = this;
     if (!tree.find(WRITER, key.bytes, key.length)) {
-      writeSingle(block, id as Integer);
+      writeSingle(block, id);
       tree.insert(key.bytes, key.length, block.bytes, 0, block.length);
       return;
     }
     if (this.#isContinuedAt(tree)) {
-      this.#findBlock(key, id as Integer);
-      if (writeWith(found.bytes, 0, found.length, id as Integer, block)) this.#putAdded(key, entry);
+      this.#findBlock(key, id);
+      if (writeWith(found.bytes, 0, found.length, id, block)) this.#putAdded(key, entry);
       return;
     }
     const from = tree.valueOffset;
-    if (writeWith(tree.bytes, from, from + tree.valueBytes, id as Integer, block))
-      this.#putAdded(key, key);
+    if (writeWith(tree.bytes, from, from + tree.valueBytes, id, block)) this.#putAdded(key, key);
+  }
+
+  /** Writes ids that waited: entries are a key and an id, in order. */
+  writeBatch(buffer: WriteBuffer, ordinals: Int32Array): void {
+    const { tree } = this;
+    const isBuilt = ordinals.length >= BUILT_IDS_MIN && tree.count(WRITER) === 0;
+    const tops = isBuilt ? new TreeBuilder(tree) : undefined;
+    const builder = tops === undefined ? undefined : new PostingBuilder(tops);
+    for (const ordinal of ordinals) {
+      const bytes = buffer.bytesOf(ordinal);
+      const at = buffer.keyAt(ordinal);
+      const keyBytes = buffer.keyLengthOf(ordinal) - ID_BYTES;
+      if (builder !== undefined) {
+        builder.add(bytes, at, keyBytes);
+        continue;
+      }
+      tree.pages.settle();
+      batchKey.length = 0;
+      batchKey.append(bytes, at, at + keyBytes);
+      this.#addNow(batchKey, readIdKey(bytes, at + keyBytes));
+    }
+    builder?.finish();
+    tops?.finish();
+    tree.pages.settle();
   }
 
   #isContinuedAt(at: EntryReader): boolean {
@@ -80,7 +132,7 @@ export class PostingIndex extends CollectionIndex {
   }
 
   #putBlock(entry: ByteWriter, value: ByteWriter): void {
-    this.tree.put(entry.bytes, entry.length, value.bytes, 0, value.length);
+    this.tree.putNow(entry.bytes, entry.length, value.bytes, 0, value.length);
   }
 
   #blockKeyOf(key: ByteWriter, id: Integer): void {

@@ -4,7 +4,8 @@
  * This class owns what is shared (trees, counters, versions of the schema) and the order of things
  * at the ends of a transaction:
  *
- *   commit     counters to the catalog ─> pages committed ─> new schema is everybody's
+ *   commit     writes that wait enter trees ─> counters to the catalog ─> pages committed ─> new
+ *              schema is everybody's
  *   rollback   pages go back ─> counters and names go back ─> new schema is forgotten ─> trees told
  *
  * `point-access.ts` and `embedded-source.ts` are its two faces to the question side,
@@ -91,7 +92,13 @@ export class Store {
   tree(structure: StructureId, root: PageId, layout: SchemaLayout): Tree {
     const known = this.#trees.get(structure);
     if (known !== undefined) return known;
-    const tree = new Tree(this.storage, root, structure, treeLayout(layout));
+    const tree = new Tree(
+      this.storage,
+      root,
+      structure,
+      treeLayout(layout),
+      this.transaction.buffers,
+    );
     this.#trees.set(structure, tree);
     return tree;
   }
@@ -160,6 +167,7 @@ export class Store {
   /** Commits; answers the commit id. When it throws, the transaction is still open. */
   commit(level: CommitLevel): number {
     this.transaction.requireOpen();
+    this.transaction.buffers.settle();
     this.transaction.storeStates();
     const commitId = this.storage.commit(level);
     if (this.#changed !== undefined) {
@@ -175,6 +183,7 @@ export class Store {
   }
 
   rollback(): void {
+    this.transaction.buffers.forget();
     this.storage.rollback();
     this.transaction.restoreAll();
     this.transaction.end();

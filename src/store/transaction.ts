@@ -18,6 +18,7 @@
 import type { Ledger } from '../base/ledger.ts';
 import { failure } from '../errors.ts';
 import type { CollectionState, SavedState } from './collection-state.ts';
+import { WriteBuffers } from '../storage/write-buffer.ts';
 import type { StoragePort } from './storage-port.ts';
 
 /** Bytes of notes from which on a statement goes on under a savepoint of the pager. */
@@ -46,8 +47,9 @@ interface Mark {
 }
 
 export class Transaction {
-  /** Puts of every transaction that found the same bytes there already. */
-  elidedPuts = 0;
+  /** Where writes of the open transaction wait. */
+  readonly buffers: WriteBuffers;
+  #elidedPuts = 0;
   #status: TransactionStatus = 'idle';
   /** Id of the newest mark; a state whose copy is of this mark need not be copied again. */
   mark = 0;
@@ -63,6 +65,17 @@ export class Transaction {
   constructor(storage: StoragePort, ledger?: Ledger) {
     this.#storage = storage;
     this.#ledger = ledger;
+    this.buffers = new WriteBuffers(ledger, () => this.fail());
+  }
+
+  /** Puts of every transaction that found the same bytes there already. */
+  get elidedPuts(): number {
+    return this.#elidedPuts + this.buffers.elidedPuts;
+  }
+
+  /** Counts a put that found the same bytes. */
+  countElided(): void {
+    this.#elidedPuts++;
   }
 
   get isOpen(): boolean {
@@ -74,6 +87,7 @@ export class Transaction {
       throw failure('usage.transaction', 'a transaction is open already');
     this.#storage.begin();
     this.#status = 'open';
+    this.buffers.begin();
     this.mark = ++this.#lastMark;
   }
 
@@ -108,6 +122,7 @@ export class Transaction {
 
   /** Ends the transaction after its pages were committed or rolled back. */
   end(): void {
+    this.buffers.forget();
     this.#forgetNotes();
     this.#saved.length = 0;
     this.#savepoints = [];
@@ -129,17 +144,24 @@ export class Transaction {
   savepoint(): number {
     this.requireOpen();
     if (this.#notes !== undefined) throw failure('usage.transaction', 'a statement is running');
-    const savepoint = this.#storage.savepoint();
+    const savepoint = this.#savepoint();
     this.mark = ++this.#lastMark;
     const mark = { id: this.mark, savedCount: this.#saved.length, savepoint };
     this.#savepoints.push(mark);
     return this.mark;
   }
 
+  /** Marks the pages, in which nothing is missing then. */
+  #savepoint(): number {
+    this.buffers.settle();
+    return this.#storage.savepoint();
+  }
+
   rollbackTo(token: number): void {
     const place = this.#placeOf(token);
     const mark = this.#savepoints[place]!;
     this.#forgetNotes();
+    this.buffers.forget();
     this.#storage.rollbackTo(mark.savepoint);
     this.#restoreTo(mark.savedCount, true);
     this.#savepoints.length = place + 1;
@@ -196,6 +218,7 @@ export class Transaction {
   #undoStatement(savedCount: number, afterRollback: () => void): void {
     try {
       if (this.#noteSavepoint >= 0) {
+        this.buffers.forget();
         this.#storage.rollbackTo(this.#noteSavepoint);
         this.#storage.release(this.#noteSavepoint);
         this.#noteSavepoint = -1;
@@ -211,6 +234,7 @@ export class Transaction {
         this.#storage.settle();
         owner.restore(key, old);
       }
+      this.buffers.settle();
       this.#restoreTo(savedCount, false);
     } catch {
       // What the statement began cannot be taken back row by row: the transaction has to go.
@@ -224,7 +248,7 @@ export class Transaction {
     if (notes === undefined || this.#noteSavepoint >= 0) return;
     const bytes = NOTE_BYTES + key.length + (old?.length ?? 0);
     if (this.#noteBytes + bytes > STATEMENT_NOTE_BYTES_MAX) {
-      this.#noteSavepoint = this.#storage.savepoint();
+      this.#noteSavepoint = this.#savepoint();
       return;
     }
     this.#ledger?.charge('transaction', bytes);
@@ -234,7 +258,7 @@ export class Transaction {
 
   /** Has a change that is not noted row by row undone by a savepoint, if a statement runs. */
   noteAll(): void {
-    if (this.wantsNotes) this.#noteSavepoint = this.#storage.savepoint();
+    if (this.wantsNotes) this.#noteSavepoint = this.#savepoint();
   }
 
   /** Whether the next change needs its old bytes copied for a note. */

@@ -11,6 +11,7 @@
  *
  * Timers do not run while a life is lived; `elapse` and `synced` are the calls they would make.
  */
+import { WriteBuffers } from '../../src/storage/write-buffer.ts';
 import { Database } from '../../src/database.ts';
 import type { Steps } from '../../src/base/steps.ts';
 import { DatabaseError } from '../../src/errors.ts';
@@ -269,6 +270,8 @@ class DatabaseSystem extends Reads implements System {
     );
     this.#disk = disk;
     this.#layout = options;
+    // Half of the systems let writes wait from the first on, which transactions here never reach.
+    WriteBuffers.directWrites = options.writeEach ? 128 : 1;
   }
 
   get #database(): Database {

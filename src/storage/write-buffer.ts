@@ -1,0 +1,334 @@
+/**
+ * Where writes of a long transaction wait, until they enter their tree sorted (STORAGE, M).
+ *
+ * A tree that gets keys in random order touches another leaf with each; the same keys sorted touch
+ * each leaf once, and an empty tree is built bottom-up. So once a hundred writes of a
+ * transaction came to a tree out of order, it lets small entries wait here. They are copied into pieces of memory that
+ * are charged to the ledger; a hash table finds them again, so that the transaction reads what it
+ * wrote. `Tree` applies them before anything else looks at its pages, `WriteBuffers` those of all
+ * trees before a savepoint or commit and whenever their share of the budget is used up.
+ *
+ * Law: a reader of the view `WRITER` never sees a tree whose entries wait, but through `find`.
+ */
+import { KEYS_MAX, KeyOrder } from '../base/key-order.ts';
+import type { Ledger } from '../base/ledger.ts';
+import { DatabaseError } from '../errors.ts';
+import { copyBytes } from './btree-node.ts';
+
+/** Bytes of a key that are compared with the one before. */
+const WATCHED_BYTES = 32;
+/** Key and value of more bytes together go to the pages at once: they gain nothing. */
+export const BUFFERED_BYTES_MAX = 1024;
+/** Share of the budget that waiting entries may take, and what they never take more than. */
+const BUDGET_SHARE = 1 / 4;
+const BYTES_MAX = 64 * 1024 * 1024;
+/** Batches below this are not worth their buffer; after so many a tree is written directly. */
+const SMALL_BATCH = 32;
+const SMALL_BATCHES_MAX = 8;
+
+const PIECE_SHIFT = 16;
+const PIECE_BYTES = 1 << PIECE_SHIFT;
+const PIECE_MASK = PIECE_BYTES - 1;
+/** Bytes used where there is no piece yet. */
+const NO_PIECE = PIECE_BYTES + 1;
+/** Place, key length, value length, hash. */
+const ENTRY_HEAD_BYTES = 16;
+const ENTRIES_FIRST = 256;
+
+/** A tree as its buffers see it. */
+export interface BufferedTree {
+  /** Writes the entries that wait to the pages. */
+  settleWrites(): void;
+  /** Forgets them: the transaction goes back. */
+  forgetWrites(): void;
+}
+
+/** The write buffers of a store's open transaction. */
+export class WriteBuffers {
+  /**
+   * Writes to a tree that go to its pages at once, while their order is watched; tests of what
+   * waits make it 1.
+   */
+  static directWrites = 128;
+  /** Puts that met equal bytes when they entered their tree. */
+  elidedPuts = 0;
+  /** Changes with every transaction. */
+  epoch = 0;
+  /** Called when entries could not be written: the transaction can only go back. */
+  readonly failed: () => void;
+  readonly #ledger: Ledger | undefined;
+  readonly #bytesMax: number;
+  readonly #trees = new Set<BufferedTree>();
+  #bytes = 0;
+
+  constructor(ledger: Ledger | undefined, failed: () => void) {
+    this.#ledger = ledger;
+    this.failed = failed;
+    this.#bytesMax = Math.min(BYTES_MAX, (ledger?.budgetBytes ?? Infinity) * BUDGET_SHARE);
+  }
+
+  /** A transaction begins. */
+  begin(): void {
+    this.epoch++;
+  }
+
+  /** Sees that entries of a tree begin to wait. */
+  opened(tree: BufferedTree): void {
+    this.#trees.add(tree);
+  }
+
+  /** Writes everything that waits. Whatever fails here, the transaction can only go back. */
+  settle(): void {
+    for (const tree of this.#trees) tree.settleWrites();
+    this.#trees.clear();
+  }
+
+  /** Forgets everything that waits. */
+  forget(): void {
+    for (const tree of this.#trees) tree.forgetWrites();
+    this.#trees.clear();
+  }
+
+  /** Charges memory for entries; answers false when they have their share, or there is none. */
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#bytesMax) return false;
+    try {
+      this.#ledger?.charge('transaction', bytes);
+    } catch (cause) {
+      if (cause instanceof DatabaseError && cause.code === 'limit.memory') return false;
+      throw cause;
+    }
+    this.#bytes += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes;
+    this.#ledger?.release('transaction', bytes);
+  }
+}
+
+export class WriteBuffer {
+  /** Entries, those included that a later one of the same key replaced. */
+  count = 0;
+  readonly #buffers: WriteBuffers;
+  readonly #isFound: boolean;
+  readonly #pieces: Uint8Array[] = [];
+  #used = NO_PIECE;
+  #places = new Int32Array(0);
+  #keyLengths = new Int32Array(0);
+  #valueLengths = new Int32Array(0);
+  #hashes = new Int32Array(0);
+  /** Open addressing: ordinal + 1 of the newest entry of a key; twice as long as the others. */
+  #slots = new Int32Array(0);
+  #charged = 0;
+  /** Bytes that all keys share. */
+  #common = 0;
+  #epoch = 0;
+  #isBuffering = false;
+  #writes = 0;
+  /** Writes whose key was below the one before. */
+  #turns = 0;
+  readonly #lastKey = new Uint8Array(WATCHED_BYTES);
+  #smallBatches = 0;
+
+  /** `isFound`: entries have keys of their own, and are found and replaced by them. */
+  constructor(buffers: WriteBuffers, isFound: boolean) {
+    this.#buffers = buffers;
+    this.#isFound = isFound;
+  }
+
+  /** Counts a write; answers whether it may wait. */
+  countWrite(key: Uint8Array, keyLength: number): boolean {
+    const { epoch } = this.#buffers;
+    if (this.#epoch !== epoch) {
+      this.#epoch = epoch;
+      this.#isBuffering = false;
+      this.#writes = 0;
+      this.#turns = 0;
+      this.#smallBatches = 0;
+    }
+    if (this.#isBuffering) return this.#smallBatches < SMALL_BATCHES_MAX;
+    this.#watch(key, keyLength);
+    return this.#isBuffering;
+  }
+
+  /** Looks at the order of keys: ascending ones are appended fastest at once. */
+  #watch(key: Uint8Array, keyLength: number): void {
+    const last = this.#lastKey;
+    const length = Math.min(keyLength, WATCHED_BYTES);
+    let i = 0;
+    while (i < length && last[i] === key[i]) i++;
+    if (i < length && key[i]! < last[i]!) this.#turns++;
+    for (; i < WATCHED_BYTES; i++) last[i] = i < length ? key[i]! : 0;
+    if (++this.#writes < WriteBuffers.directWrites) return;
+    this.#isBuffering = this.#turns >= (WriteBuffers.directWrites - 1) / 8;
+    this.#writes = 0;
+    this.#turns = 0;
+  }
+
+  /**
+   * Adds an entry of at most `BUFFERED_BYTES_MAX` bytes, or replaces it; answers false, with
+   * nothing changed, if there is no room.
+   */
+  add(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    const bytes = keyLength + valueLength;
+    if (!this.#makeRoom(bytes)) return false;
+    const ordinal = this.count;
+    const place = (this.#pieces.length - 1) * PIECE_BYTES + this.#used;
+    const piece = this.#pieces[place >>> PIECE_SHIFT]!;
+    copyBytes(key, 0, piece, this.#used, keyLength);
+    copyBytes(value, valueOffset, piece, this.#used + keyLength, valueLength);
+    this.#used += bytes;
+    this.#places[ordinal] = place;
+    this.#keyLengths[ordinal] = keyLength;
+    this.#valueLengths[ordinal] = valueLength;
+    this.#shorten(key, keyLength);
+    if (this.#isFound) this.#index(key, keyLength, ordinal);
+    this.count++;
+    return true;
+  }
+
+  #makeRoom(bytes: number): boolean {
+    if (this.count === this.#places.length && !this.#growTable()) return false;
+    if (this.#used + bytes <= PIECE_BYTES) return true;
+    if (!this.#charge(PIECE_BYTES)) return false;
+    this.#pieces.push(new Uint8Array(PIECE_BYTES));
+    this.#used = 0;
+    return true;
+  }
+
+  #charge(bytes: number): boolean {
+    if (!this.#buffers.take(bytes)) return false;
+    this.#charged += bytes;
+    return true;
+  }
+
+  #growTable(): boolean {
+    const entries = Math.max(ENTRIES_FIRST, 2 * this.count);
+    const added = entries - this.#places.length;
+    if (entries > KEYS_MAX || !this.#charge(added * (ENTRY_HEAD_BYTES + 8))) return false;
+    this.#places = grown(this.#places, entries);
+    this.#keyLengths = grown(this.#keyLengths, entries);
+    this.#valueLengths = grown(this.#valueLengths, entries);
+    if (!this.#isFound) return true;
+    this.#hashes = grown(this.#hashes, entries);
+    this.#slots = new Int32Array(2 * entries);
+    for (let ordinal = 0; ordinal < this.count; ordinal++) {
+      if (this.#keyLengths[ordinal]! >= 0) this.#slots[this.#freeSlot(ordinal)] = ordinal + 1;
+    }
+    return true;
+  }
+
+  #freeSlot(ordinal: number): number {
+    const mask = this.#slots.length - 1;
+    let slot = this.#hashes[ordinal]! & mask;
+    while (this.#slots[slot] !== 0) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  /** Keeps `#common` the bytes that every key begins with. */
+  #shorten(key: Uint8Array, keyLength: number): void {
+    if (this.count === 0) {
+      this.#common = keyLength;
+      return;
+    }
+    const first = this.#places[0]! & PIECE_MASK;
+    const bytes = this.#pieces[0]!;
+    const most = Math.min(this.#common, keyLength);
+    let i = 0;
+    while (i < most && bytes[first + i] === key[i]) i++;
+    this.#common = i;
+  }
+
+  /** Enters an entry in the table; one that it replaces is marked by the length -1. */
+  #index(key: Uint8Array, keyLength: number, ordinal: number): void {
+    const hash = hashOf(key, keyLength);
+    this.#hashes[ordinal] = hash;
+    const slot = this.#slotOf(key, keyLength, hash);
+    const old = this.#slots[slot]! - 1;
+    if (old >= 0) this.#keyLengths[old] = -1;
+    this.#slots[slot] = ordinal + 1;
+  }
+
+  /** The slot of a key, or the free one where it would be. */
+  #slotOf(key: Uint8Array, keyLength: number, hash: number): number {
+    const mask = this.#slots.length - 1;
+    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
+      const ordinal = this.#slots[slot]! - 1;
+      if (ordinal < 0) return slot;
+      if (this.#hashes[ordinal] !== hash || this.#keyLengths[ordinal] !== keyLength) continue;
+      const place = this.#places[ordinal]!;
+      const bytes = this.#pieces[place >>> PIECE_SHIFT]!;
+      const from = place & PIECE_MASK;
+      let i = 0;
+      while (i < keyLength && bytes[from + i] === key[i]) i++;
+      if (i === keyLength) return slot;
+    }
+  }
+
+  /** The ordinal of a key's newest entry, -1 if it has none. */
+  find(key: Uint8Array, keyLength: number): number {
+    if (this.count === 0) return -1;
+    return this.#slots[this.#slotOf(key, keyLength, hashOf(key, keyLength))]! - 1;
+  }
+
+  // An entry by its ordinal.
+
+  bytesOf(ordinal: number): Uint8Array {
+    return this.#pieces[this.#places[ordinal]! >>> PIECE_SHIFT]!;
+  }
+  keyAt(ordinal: number): number {
+    return this.#places[ordinal]! & PIECE_MASK;
+  }
+  keyLengthOf(ordinal: number): number {
+    return this.#keyLengths[ordinal]!;
+  }
+  valueAt(ordinal: number): number {
+    return (this.#places[ordinal]! & PIECE_MASK) + this.#keyLengths[ordinal]!;
+  }
+  valueLengthOf(ordinal: number): number {
+    return this.#valueLengths[ordinal]!;
+  }
+
+  /** The newest entries of all keys, in the order of their keys. */
+  sorted(): Int32Array {
+    const ordinals = new Int32Array(this.count);
+    let live = 0;
+    for (let i = 0; i < this.count; i++) if (this.#keyLengths[i]! >= 0) ordinals[live++] = i;
+    const wanted = ordinals.subarray(0, live);
+    const order = new KeyOrder(this.#pieces, PIECE_SHIFT, this.#places, this.#keyLengths);
+    order.sort(wanted, this.#common);
+    if (live < SMALL_BATCH) this.#smallBatches++;
+    return wanted;
+  }
+
+  /** Forgets all entries and gives their memory back. */
+  clear(): void {
+    this.#buffers.release(this.#charged);
+    this.#charged = 0;
+    this.#pieces.length = 0;
+    this.#used = NO_PIECE;
+    this.#places = this.#keyLengths = this.#valueLengths = new Int32Array(0);
+    this.#hashes = this.#slots = new Int32Array(0);
+    this.count = 0;
+  }
+}
+
+function grown(old: Int32Array, length: number): Int32Array<ArrayBuffer> {
+  const array = new Int32Array(length);
+  array.set(old);
+  return array;
+}
+
+function hashOf(key: Uint8Array, keyLength: number): number {
+  let hash = -2128831035;
+  for (let i = 0; i < keyLength; i++) hash = Math.imul(hash ^ key[i]!, 16777619);
+  return hash ^ (hash >>> 15);
+}

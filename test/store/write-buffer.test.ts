@@ -1,0 +1,103 @@
+/** Writes that wait: when they do, that their transaction sees them, and what they cost. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { open, type Database } from '../../src/database.ts';
+
+let db: Database;
+afterEach(() => db.close());
+
+/** Numbers below `count` in an order without a run. */
+function scattered(count: number): number[] {
+  return Array.from({ length: count }, (_, i) => (i * 7919) % count);
+}
+
+const waiting = () => db.memory().accounts.transaction;
+
+describe('Writes of a long transaction', () => {
+  test('wait when their keys come in no order, and not when they ascend', () => {
+    db = open(':memory:');
+    const kv = db.kv<number, string>('k', { keys: 'int', values: 'text' });
+    kv.put(-1, 'x');
+    const before = waiting();
+    db.transaction(() => {
+      for (let key = 0; key < 5000; key++) kv.put(key, 'a');
+      expect(waiting()).toBeLessThan(before + 100_000);
+      const direct = waiting();
+      for (const key of scattered(5000)) kv.put(key + 10_000, 'b');
+      expect(waiting() - direct).toBeGreaterThan(5000 * 20);
+      expect(kv.get(10_007)).toBe('b');
+      expect(kv.count()).toBe(10_001); // whoever looks at the whole tree has them written
+      expect(waiting()).toBeLessThan(direct + 100_000);
+    });
+    expect(waiting()).toBeLessThanOrEqual(before + 8192);
+    expect(db.check().faults).toEqual([]);
+  });
+
+  test('are read, replaced, deleted and rolled back as if they did not wait', () => {
+    db = open(':memory:');
+    const kv = db.kv<number, string>('k', { keys: 'int', values: 'text' });
+    db.transaction((tx) => {
+      for (const key of scattered(2000)) kv.put(key, `v${key}`);
+      for (const key of scattered(1000)) kv.put(key, `w${key}`);
+      expect([kv.get(5), kv.get(1500), kv.get(3000)]).toEqual(['w5', 'v1500', undefined]);
+      expect(kv.delete(5)).toBe(true);
+      expect(kv.has(5)).toBe(false);
+      const savepoint = tx.savepoint();
+      for (const key of scattered(2000)) kv.put(key + 5000, 'gone');
+      tx.rollbackTo(savepoint);
+      expect(kv.has(5001)).toBe(false);
+      for (const key of scattered(500)) kv.put(key + 9000, 'kept');
+    });
+    expect(kv.count()).toBe(2000 - 1 + 500);
+    expect([...kv.range({ gte: 4, lte: 6 })]).toEqual([
+      [4, 'w4'],
+      [6, 'w6'],
+    ]);
+    expect(() =>
+      db.transaction(() => {
+        for (const key of scattered(2000)) kv.put(key + 20_000, 'lost');
+        throw new Error('back');
+      }),
+    ).toThrow('back');
+    expect(kv.has(20_001)).toBe(false);
+    expect(waiting()).toBeLessThan(16 * 1024);
+    expect(db.check().faults).toEqual([]);
+  });
+
+  test('count equal puts when they come to the pages', () => {
+    db = open(':memory:');
+    const kv = db.kv<number, string>('k', { keys: 'int', values: 'text' });
+    const fill = () =>
+      db.transaction(() => {
+        for (const key of scattered(1000)) kv.put(key, `v${key}`);
+      });
+    fill();
+    const before = db.stats();
+    fill();
+    expect(db.stats().putsElided - before.putsElided).toBe(1000);
+  });
+
+  test('keep a unique index unique, and a small budget', () => {
+    db = open(':memory:', { memory: '2 MiB' });
+    const people = db.collection('people', {
+      fields: { id: 'int', email: 'text', region: 'int' },
+      key: 'id',
+      unique: ['email'],
+      index: ['region'],
+    });
+    db.transaction(() => {
+      for (const id of scattered(20_000))
+        people.insert({ id, email: `${(id * 31) % 20_011}@x`, region: id % 16 });
+      expect(() => people.insert({ id: 30_000, email: '31@x', region: 1 })).toThrow(
+        expect.objectContaining({ code: 'constraint.unique' }),
+      );
+      expect(() => people.insert({ id: 7, email: 'new', region: 1 })).toThrow(
+        expect.objectContaining({ code: 'constraint.unique' }),
+      );
+    });
+    const { usedBytes, budgetBytes } = db.memory();
+    expect(usedBytes).toBeLessThanOrEqual(budgetBytes);
+    expect(people.where({ region: 3 }).count()).toBe(1250);
+    expect(people.get({ email: '31@x' })?.id).toBe(1);
+    expect(db.check().faults).toEqual([]);
+  });
+});
