@@ -2,11 +2,12 @@
  * Where writes of a long transaction wait, until they enter their tree sorted (STORAGE, M).
  *
  * A tree that gets keys in random order touches another leaf with each; the same keys sorted touch
- * each leaf once, and an empty tree is built bottom-up. So once a hundred writes of a
- * transaction came to a tree out of order, it lets small entries wait here. They are copied into pieces of memory that
- * are charged to the ledger; a hash table finds them again, so that the transaction reads what it
- * wrote. `Tree` applies them before anything else looks at its pages, `WriteBuffers` those of all
- * trees before a savepoint or commit and whenever their share of the budget is used up.
+ * each leaf once, and an empty tree is built bottom-up. So once a hundred writes of a transaction
+ * came to a tree out of order, it lets small entries wait here. They are copied into pieces of
+ * memory that are charged to the ledger; a hash table finds them again, so that the transaction
+ * reads what it wrote. `Tree` applies them before anything else looks at its pages, `WriteBuffers`
+ * those of all trees before a savepoint or commit and whenever their share of the budget is used
+ * up.
  *
  * Law: a reader of the view `WRITER` never sees a tree whose entries wait, but through `find`.
  */
