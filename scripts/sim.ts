@@ -5,6 +5,7 @@
  *
  *   --system NAME  which system of test/sim/systems.ts (default: the first)
  *   --plant NAME   a fault that the system plants in itself, to see it found
+ *   --loads        most cycles aim at a bulk load
  *   --trace        prints every step
  *   --on           goes on after a failure and lists them all
  *
@@ -24,6 +25,7 @@ const { values } = parseArgs({
     seeds: { type: 'string' },
     system: { type: 'string' },
     plant: { type: 'string' },
+    loads: { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
     on: { type: 'boolean', default: false },
   },
@@ -48,7 +50,8 @@ const trace = values.trace ? (text: string): void => console.log(text) : undefin
 /** Lives the life of one seed; answers whether nothing was found. */
 function livesWell(seed: number): boolean {
   try {
-    live({ factory: factory!, seed, plant, report, ...(trace && { trace }) });
+    const { loads: withLoads } = values;
+    live({ factory: factory!, seed, plant, report, withLoads, ...(trace && { trace }) });
     return true;
   } catch (error) {
     console.error(error instanceof SimulationFailure ? error.message : error);

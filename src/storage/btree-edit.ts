@@ -296,6 +296,43 @@ export class NodeEditor extends Node {
     this.#writeEntry(this.count, entry, cellBytes);
   }
 
+  /**
+   * Makes the entries of an empty leaf of `count` that lie in an array, each with its whole key and
+   * its value behind it; `fields` has `stride` numbers each: where the key begins, its bytes, and at
+   * `valueField` the bytes of the value. There must be room. The measured form.
+   */
+  fillLeaf(
+    source: Uint8Array,
+    fields: Uint32Array,
+    stride: number,
+    valueField: number,
+    count: number,
+  ): void {
+    const { bytes, words, base } = this;
+    const prefix = this.prefixLength;
+    let cell = this.usableBytes;
+    let slot = this.word + (this.directory >> 2);
+    for (let i = 0, field = 0; i < count; i++, field += stride, slot += 2) {
+      const key = fields[field]!;
+      const keyBytes = fields[field + 1]!;
+      const valueBytes = fields[field + valueField]!;
+      const end = key + keyBytes;
+      let from = key + prefix + HEAD_BYTES;
+      if (from > end) from = end;
+      cell -= 2 + end - from + valueBytes;
+      words[slot] = headOf(source, key + prefix, end);
+      words[slot + 1] = cell | ((keyBytes - prefix) << 16);
+      let at = base + cell;
+      bytes[at++] = valueBytes;
+      bytes[at++] = valueBytes >>> 8;
+      copyBytes(source, from, bytes, at, end - from + valueBytes);
+    }
+    const cells = this.usableBytes - cell;
+    assert(cell >= this.directory + ENTRY_BYTES * count, 'a leaf being built has room');
+    words[this.word + CELLS_WORD] = cells;
+    this.#setCount(count);
+  }
+
   /** Adds the entries `from` ≤ i < `to` of another node of the same kind after all others. */
   appendFrom(source: Node, from: number, to: number): void {
     const { words } = this;

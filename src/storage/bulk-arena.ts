@@ -2,7 +2,7 @@
  * The entries of a node that a bulk build is making, with whole keys, in one array of bytes: a
  * node's prefix is known only when its last entry is.
  */
-import { commonBytes, type Entry } from './btree-edit.ts';
+import { commonBytes, type Entry, type NodeEditor } from './btree-edit.ts';
 import {
   cellHeadBytes,
   copyBytes,
@@ -24,8 +24,18 @@ const CHILD = 5;
 const IS_LONG_KEY = 1;
 const IS_LONG_VALUE = 2;
 
+/** Entries that a node gets whatever the fill says: as many fit any page. */
+export const ENTRIES_MIN = 4;
+/** What became of a plain entry: it was added, its key is the last, or below it, or no room. */
+export const ADDED = 0;
+export const IS_LAST = 1;
+export const NOT_ABOVE = 2;
+export const FULL = 3;
+
 export class LevelArena {
   count = 0;
+  /** Whether every entry has a whole key and its value here, nothing in overflow, and no child. */
+  isPlain = true;
   firstChild: PageId = NO_PAGE;
   /** Entries that fit a node; the next waits for a follower. 0: all so far fit. */
   fitting = 0;
@@ -49,8 +59,81 @@ export class LevelArena {
     this.#bytes = new Uint8Array(2 * limits.usableBytes);
   }
 
+  /**
+   * Adds an entry with whole key and value after all others of a leaf, which are all plain, if it is
+   * above them and a node takes it: at most `entriesMax` entries and, beyond a few, `fillBytes`.
+   * Answers ADDED, or why nothing changed. The measured form.
+   */
+  tryAddPlain(
+    key: Uint8Array,
+    keyOffset: number,
+    keyBytes: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueBytes: number,
+    entriesMax: number,
+    fillBytes: number,
+  ): number {
+    const { count } = this;
+    const fields = this.#fields;
+    let common = keyBytes;
+    if (count > 0) {
+      const bytes = this.#bytes;
+      const field = STRIDE * (count - 1);
+      const last = fields[field]!;
+      const lastBytes = fields[field + KEY]!;
+      const most = keyBytes < lastBytes ? keyBytes : lastBytes;
+      let i = 0;
+      while (i < most && bytes[last + i] === key[keyOffset + i]) i++;
+      if (i < most) {
+        if (key[keyOffset + i]! < bytes[last + i]!) return NOT_ABOVE;
+      } else if (keyBytes <= lastBytes) return keyBytes === lastBytes ? IS_LAST : NOT_ABOVE;
+      common = i < this.#common ? i : this.#common; // keys are in order: none shares less
+    }
+    const longest = keyBytes > this.#longest ? keyBytes : this.#longest;
+    const prefix = this.#capped(common, longest);
+    const tail = keyBytes - prefix - HEAD_BYTES;
+    let total = prefix === this.sharedPrefix ? this.sharedBytes : this.bytesOf(0, count, prefix);
+    total += ENTRY_BYTES + 2 + (tail > 0 ? tail : 0) + valueBytes;
+    if (count > 0) {
+      if (count >= entriesMax || !this.#limits.fits(KIND_LEAF, prefix, total, false)) return FULL;
+      if (count >= ENTRIES_MIN && total + prefix + 40 > fillBytes) return FULL;
+    }
+    const at = this.#reserve(keyBytes + valueBytes);
+    copyBytes(key, keyOffset, this.#bytes, at, keyBytes);
+    copyBytes(value, valueOffset, this.#bytes, at + keyBytes, valueBytes);
+    const field = STRIDE * this.count++;
+    const grown = this.#fields;
+    grown[field] = at;
+    grown[field + KEY] = keyBytes;
+    grown[field + DESCRIPTOR] = 0;
+    grown[field + VALUE] = valueBytes;
+    grown[field + FLAGS] = 0;
+    grown[field + CHILD] = NO_PAGE;
+    this.#common = common;
+    this.#longest = longest;
+    this.sharedPrefix = prefix;
+    this.sharedBytes = total;
+    return ADDED;
+  }
+
+  /** Puts all entries, which are plain, into a leaf that was begun. */
+  fillLeaf(target: NodeEditor): void {
+    target.fillLeaf(this.#bytes, this.#fields, STRIDE, VALUE, this.count);
+  }
+
+  /** Copies the key of the last entry; answers its bytes. */
+  copyLastKey(target: Uint8Array): number {
+    const field = STRIDE * (this.count - 1);
+    const keyBytes = this.#fields[field + KEY]!;
+    if (keyBytes <= target.length)
+      copyBytes(this.#bytes, this.#fields[field]!, target, 0, keyBytes);
+    return keyBytes;
+  }
+
   /** Adds an entry after all others. */
   add(entry: Entry): void {
+    this.isPlain = false;
     this.measureWith(entry);
     const { keyBytes, keyDescriptorBytes, valueBytes } = entry;
     const at = this.#reserve(keyBytes + keyDescriptorBytes + valueBytes);
@@ -109,6 +192,7 @@ export class LevelArena {
     for (let i = 0; i < left; i++) fields[STRIDE * i]! -= from;
     this.count = left;
     this.fitting = 0;
+    if (left === 0) this.isPlain = true;
     this.#remeasure();
   }
 

@@ -10,17 +10,15 @@
  * not fit waits for a follower: then it rises, or at the end the node is cut in two. So no node is
  * empty. The top node goes to the root page.
  */
+import { assert } from '../base/assert.ts';
 import { failure } from '../errors.ts';
-import { LevelArena } from './bulk-arena.ts';
+import { ADDED, ENTRIES_MIN, FULL, IS_LAST, LevelArena } from './bulk-arena.ts';
 import { commonBytes, Entry, NodeEditor } from './btree-edit.ts';
 import { KEY_BYTES_MAX, kindAt, VALUE_BYTES_MAX } from './btree-node.ts';
 import { clearTree, compareKeys } from './btree-range.ts';
 import { orderOf, type Restructurer } from './btree-split.ts';
 import type { Tree } from './btree.ts';
 import { NO_PAGE, WRITER, type PageId } from './pages.ts';
-
-/** Entries that a node gets whatever the fill says: as many fit any page. */
-const ENTRIES_MIN = 4;
 
 export class TreeBuilder {
   readonly #tree: Tree;
@@ -34,7 +32,8 @@ export class TreeBuilder {
   readonly #entry = new Entry();
   readonly #loaded = new Entry();
   readonly #rising = new Entry();
-  /** The key added last. */
+  /** The key added last, unless the last entry of the leaf has it. */
+  #isLastInLeaf = false;
   #last: Uint8Array = new Uint8Array(64);
   #lastLength = -1;
   #count = 0;
@@ -69,10 +68,118 @@ export class TreeBuilder {
     valueOffset: number,
     valueLength: number,
   ): void {
+    if (this.tryAdd(key, 0, keyLength, value, valueOffset, valueLength)) return;
+    throw this.#notAbove();
+  }
+
+  /**
+   * Adds an entry, as `add`, whose key begins at an offset; answers false, with nothing added, when
+   * its key is the one before.
+   */
+  tryAdd(
+    key: Uint8Array,
+    keyOffset: number,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    const leaf = this.#levels[0]!;
+    const { limits } = this.#tree;
+    const isPlain = keyLength <= limits.keyBytesMax && limits.isInline(keyLength, valueLength);
+    if (!isPlain || this.#isBTree || !leaf.isPlain || leaf.count === 0) {
+      const whole = keyOffset === 0 ? key : key.subarray(keyOffset, keyOffset + keyLength);
+      return this.#addSlowly(isPlain, whole, keyLength, value, valueOffset, valueLength);
+    }
+    for (;;) {
+      const outcome = leaf.tryAddPlain(
+        key,
+        keyOffset,
+        keyLength,
+        value,
+        valueOffset,
+        valueLength,
+        this.#entriesMax,
+        this.#fillBytes,
+      );
+      if (outcome === ADDED) {
+        this.#isLastInLeaf = true;
+        this.#count++;
+        return true;
+      }
+      if (outcome === IS_LAST) return false;
+      if (outcome !== FULL) throw this.#notAbove();
+      this.#takeLast();
+      const whole = keyOffset === 0 ? key : key.subarray(keyOffset, keyOffset + keyLength);
+      this.#closeLeaf(whole, keyLength);
+    }
+  }
+
+  /** Adds an entry, as `add`, whose key begins at an offset. */
+  addFrom(
+    key: Uint8Array,
+    keyOffset: number,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): void {
+    if (this.tryAdd(key, keyOffset, keyLength, value, valueOffset, valueLength)) return;
+    throw this.#notAbove();
+  }
+
+  #notAbove(): Error {
+    return failure('usage.argument', `entry ${this.#count}: its key is not above the one before`);
+  }
+
+  /** Brings the key added last to `#last`. */
+  #takeLast(): void {
+    if (!this.#isLastInLeaf) return;
+    this.#isLastInLeaf = false;
+    const leaf = this.#levels[0]!;
+    const length = leaf.copyLastKey(this.#last);
+    if (length > this.#last.length) {
+      this.#last = new Uint8Array(2 * length);
+      leaf.copyLastKey(this.#last);
+    }
+    this.#lastLength = length;
+  }
+
+  /** Adds the first entry of a leaf, and any with parts in overflow, and all of a b-tree. */
+  #addSlowly(
+    isPlain: boolean,
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
     if (keyLength > KEY_BYTES_MAX || valueLength > VALUE_BYTES_MAX) {
       throw failure('value.size', `key of ${keyLength} or value of ${valueLength} bytes`);
     }
-    this.#checkOrder(key, keyLength);
+    this.#takeLast();
+    const order = this.#orderOf(key, keyLength);
+    if (order === 0) return false;
+    if (order < 0) throw this.#notAbove();
+    const leaf = this.#levels[0]!;
+    if (isPlain && !this.#isBTree && leaf.count === 0) {
+      const outcome = leaf.tryAddPlain(key, 0, keyLength, value, valueOffset, valueLength, 1, 0);
+      assert(outcome === ADDED, 'an empty leaf takes any entry');
+      this.#count++;
+      this.#isLastInLeaf = true;
+      return true;
+    }
+    this.#addEntry(key, keyLength, value, valueOffset, valueLength);
+    return true;
+  }
+
+  #addEntry(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): void {
     const entry = this.#entry;
     const { limits } = this.#tree;
     if (keyLength > limits.keyBytesMax) this.#restructurer.setLongKey(entry, key, keyLength);
@@ -100,36 +207,10 @@ export class TreeBuilder {
     return this.#levels.length;
   }
 
-  /** Adds an entry, as `add`, whose key begins at an offset. */
-  addFrom(
-    key: Uint8Array,
-    keyOffset: number,
-    keyLength: number,
-    value: Uint8Array,
-    valueOffset: number,
-    valueLength: number,
-  ): void {
-    this.add(
-      key.subarray(keyOffset, keyOffset + keyLength),
-      keyLength,
-      value,
-      valueOffset,
-      valueLength,
-    );
-  }
-
-  /** Whether a key is the one that was added last. */
-  isLast(key: Uint8Array, keyOffset: number, keyLength: number): boolean {
-    if (keyLength !== this.#lastLength) return false;
-    for (let i = keyLength - 1; i >= 0; i--) {
-      if (this.#last[i] !== key[keyOffset + i]) return false;
-    }
-    return true;
-  }
-
   /** Frees what the tree held, writes what waits, and the root page. */
   finish(): void {
     const { pages, root } = this.#tree;
+    this.#takeLast();
     if (this.#tree.count(WRITER) > 0) clearTree(this.#tree);
     let at = 0;
     for (; ; at++) {
@@ -227,7 +308,8 @@ export class TreeBuilder {
     const kind = kindAt(at, this.#isBTree);
     const first = count > 0 ? level.load(0, this.#loaded).key : this.#last;
     target.begin(kind, at, isRoot, first, prefix, level.firstChild);
-    for (let i = 0; i < count; i++) target.append(level.load(i, this.#loaded));
+    if (at === 0 && level.isPlain && count === level.count) level.fillLeaf(target);
+    else for (let i = 0; i < count; i++) target.append(level.load(i, this.#loaded));
     target.finish();
   }
 
@@ -279,11 +361,10 @@ export class TreeBuilder {
     return key;
   }
 
-  #checkOrder(key: Uint8Array, keyLength: number): void {
-    if (this.#lastLength < 0) return;
-    const last = this.#last.subarray(0, this.#lastLength);
-    if (compareKeys(last, key.subarray(0, keyLength)) < 0) return;
-    throw failure('usage.argument', `entry ${this.#count}: its key is not above the one before`);
+  /** Whether a key is above the one added last: positive; 0 when it is that. */
+  #orderOf(key: Uint8Array, keyLength: number): number {
+    if (this.#lastLength < 0) return 1;
+    return compareKeys(key.subarray(0, keyLength), this.#last.subarray(0, this.#lastLength));
   }
 
   #keepLast(key: Uint8Array, keyLength: number): void {

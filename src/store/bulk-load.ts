@@ -200,8 +200,8 @@ class Load implements BulkLoader {
 
   #addLoaded(builder: TreeBuilder, at: SortedEntry): void {
     const { bytes, keyOffset, keyBytes, rowOffset, rowBytes, ordinal } = at;
-    if (builder.isLast(bytes, keyOffset, keyBytes)) return this.#meetTwin(at);
-    builder.addFrom(bytes, keyOffset, keyBytes, bytes, rowOffset, rowBytes);
+    const isNew = builder.tryAdd(bytes, keyOffset, keyBytes, bytes, rowOffset, rowBytes);
+    if (!isNew) return this.#meetTwin(at);
     this.#addToIndexes(bytes, keyOffset, keyBytes, bytes, rowOffset, rowBytes, ordinal);
     this.#loaded++;
     this.#lastOrdinal = ordinal;

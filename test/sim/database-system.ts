@@ -11,6 +11,7 @@
  *
  * Timers do not run while a life is lived; `elapse` and `synced` are the calls they would make.
  */
+import { runLoad } from '../../src/bulk-run.ts';
 import { WriteBuffers } from '../../src/storage/write-buffer.ts';
 import { Database } from '../../src/database.ts';
 import type { Steps } from '../../src/base/steps.ts';
@@ -19,6 +20,7 @@ import type { KeyValue } from '../../src/kv/key-value.ts';
 import type { Snapshot, Transaction } from '../../src/index.ts';
 import { backupSteps } from '../../src/maintenance.ts';
 import type { RecordId } from '../../src/model/batch.ts';
+import type { BulkLoader } from '../../src/model/bulk.ts';
 import {
   defineBucket,
   defineCollection,
@@ -352,6 +354,19 @@ class DatabaseSystem extends Reads implements System {
   #idOf(definition: CollectionDefinition, key: number): RecordId {
     if (definition.key.kind !== 'fields') return key;
     return this.access.points.collection(definition.name).idOf(keyValuesOf(definition, key));
+  }
+
+  load(
+    name: string,
+    records: Iterable<readonly [number, SystemRecord]>,
+    onDuplicate: 'replace' | 'keep',
+  ): void {
+    const definition = this.access.definition(name, TRANSACTION);
+    const take = (loader: BulkLoader, [key, record]: readonly [number, SystemRecord]): void => {
+      if (definition.form === 'bucket') loader.addEntry(key, packed(record));
+      else loader.addRecord(recordOf(definition, key, record));
+    };
+    runLoad(this.#database.store, name, records, take, { onDuplicate });
   }
 
   delete(name: string, key: number): void {

@@ -9,6 +9,7 @@ import { live, SimulationFailure } from './simulation.ts';
 import type { Plant } from './system.ts';
 
 const CRASHES = 1000;
+const LOAD_CRASHES = 500;
 
 test.each([1, 100_001])(
   'database survives power losses, seeds from %i',
@@ -21,6 +22,17 @@ test.each([1, 100_001])(
     expect(report.backups, report.toString()).toBeGreaterThan(0);
   },
 );
+
+/** Bulk loads under power losses, kills, failing and full disks: nothing is ever half loaded. */
+test('database survives power losses in and after bulk loads', { timeout: 300_000 }, () => {
+  const report = new Report();
+  for (let seed = 1; report.hits.load < LOAD_CRASHES; seed++)
+    live({ factory: DATABASE_SYSTEM, seed, report, withLoads: true });
+  expect(report.loads, report.toString()).toBeGreaterThan(LOAD_CRASHES / 10);
+  expect(report.loadsTakenBack, report.toString()).toBeGreaterThan(10);
+  expect(report.kills, report.toString()).toBeGreaterThan(0);
+  expect(report.failuresInjected, report.toString()).toBeGreaterThan(5);
+});
 
 /** Faults that a few lives find; `plants.test.ts` has all of them, on pages alone. */
 const FOUND_SOON: readonly Plant[] = [

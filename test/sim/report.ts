@@ -1,6 +1,6 @@
 /** Counts crashes by what they hit, and prints the table with the minima that a run must reach. */
 
-export const HITS = ['checkpoint', 'recovery', 'snapshot', 'spill'] as const;
+export const HITS = ['checkpoint', 'recovery', 'snapshot', 'spill', 'load'] as const;
 export type Hit = (typeof HITS)[number];
 
 /** Shares of all crashes that a run must reach, in percent. */
@@ -9,6 +9,7 @@ const MINIMA: Readonly<Record<Hit, number>> = {
   recovery: 10,
   snapshot: 10,
   spill: 5,
+  load: 0, // lives with bulk loads have a test of their own
 };
 
 const MEANINGS: Readonly<Record<Hit, string>> = {
@@ -16,6 +17,7 @@ const MEANINGS: Readonly<Record<Hit, string>> = {
   recovery: 'inside recovery',
   snapshot: 'with a snapshot open',
   spill: 'after a spill',
+  load: 'in or after a bulk load',
 };
 
 export class Report {
@@ -32,7 +34,16 @@ export class Report {
   commits = 0;
   commitsTakenBack = 0;
   backups = 0;
-  readonly hits: Record<Hit, number> = { checkpoint: 0, recovery: 0, snapshot: 0, spill: 0 };
+  readonly hits: Record<Hit, number> = {
+    checkpoint: 0,
+    recovery: 0,
+    snapshot: 0,
+    spill: 0,
+    load: 0,
+  };
+  /** Bulk loads that came to their end, and those that were taken back before it. */
+  loads = 0;
+  loadsTakenBack = 0;
 
   /** Counts one crash; it may hit several things at once. */
   crash(hits: readonly Hit[]): void {
@@ -68,6 +79,7 @@ export class Report {
       `commits           ${this.commits} (taken back by crashes, as their level allows: ` +
         `${this.commitsTakenBack})`,
       `backups compared  ${this.backups}`,
+      `bulk loads        ${this.loads} (taken back: ${this.loadsTakenBack})`,
     ];
     return lines.join('\n');
   }

@@ -44,7 +44,9 @@ const AIMS = [
   ...(['checkpoint', 'checkpoint', 'checkpoint', 'checkpoint', 'checkpoint'] as const),
   ...(['recovery', 'recovery', 'recovery', 'recovery', 'kill', 'close'] as const),
 ] as const;
-type Aim = (typeof AIMS)[number];
+type Aim = (typeof AIMS)[number] | 'load';
+/** What cycles of a life with bulk loads aim at, beside the others. */
+const LOAD_SHARE = 0.8;
 
 /** A loss, a failed check, or an error that must not be; says how to repeat it. */
 export class SimulationFailure extends Error {
@@ -63,13 +65,16 @@ export interface LifeOptions {
   readonly seed: number;
   readonly plant?: Plant | undefined;
   readonly report: Report;
+  /** Whether most cycles aim at a bulk load; the system must have them. */
+  readonly withLoads?: boolean;
   readonly trace?: (text: string) => void;
 }
 
 /** The one command that repeats the life of a seed. */
 export function repeatCommand(options: LifeOptions): string {
   const plant = options.plant === undefined ? '' : ` --plant ${options.plant}`;
-  return `npm run sim -- --system ${options.factory.name} --seed ${options.seed}${plant}`;
+  const loads = options.withLoads === true ? ' --loads' : '';
+  return `npm run sim -- --system ${options.factory.name} --seed ${options.seed}${plant}${loads}`;
 }
 
 /**
@@ -105,6 +110,7 @@ class Life {
   readonly #options: SystemOptions;
   readonly #report: Report;
   readonly #trace: (text: string) => void;
+  readonly #withLoads: boolean;
   #disk: FaultFileSystem;
   #system: System | undefined;
   /** Whether the last process ended without closing. */
@@ -115,6 +121,7 @@ class Life {
 
   constructor(options: LifeOptions) {
     this.#random = new Random(options.seed);
+    this.#withLoads = options.withLoads ?? false;
     this.#factory = options.factory;
     this.#report = options.report;
     this.#trace = options.trace ?? (() => undefined);
@@ -134,12 +141,14 @@ class Life {
 
   cycle(): void {
     this.cycleCount++;
-    const aim = this.#random.pick(AIMS);
+    const isLoad = this.#withLoads && this.#random.chance(LOAD_SHARE);
+    const aim = isLoad ? 'load' : this.#random.pick(AIMS);
     this.#trace(`--- cycle ${this.cycleCount}: ${aim}`);
     try {
       if (this.#random.chance(0.05)) this.#planFailure(['io', 'io', 'full']);
       this.#open(aim);
-      if (this.#random.chance(0.15)) this.#planFailure(['io', 'io', 'full', 'short']);
+      if (isLoad && this.#random.chance(0.2)) this.#planFailure(['full']);
+      else if (this.#random.chance(0.15)) this.#planFailure(['io', 'io', 'full', 'short']);
       this.#work(aim);
       this.#end(aim);
     } catch (error) {
@@ -209,6 +218,9 @@ class Life {
       case 'spill':
         this.#tolerate(() => this.#workload.spill(() => this.#armCrash(30)));
         return;
+      case 'load':
+        this.#crashNearLoad();
+        return;
       case 'checkpoint':
         this.#crashInCheckpoint();
         return;
@@ -216,6 +228,14 @@ class Life {
       case 'kill':
       case 'close':
         return;
+    }
+  }
+
+  /** Power is lost, or the process killed, inside a bulk load, its commit, or soon after. */
+  #crashNearLoad(): void {
+    const operationsMax = this.#random.pick([10, 60, 300]);
+    for (let i = 0; i < 4 && !this.#disk.crashed; i++) {
+      this.#tolerate(() => this.#workload.load(() => this.#armCrash(operationsMax)));
     }
   }
 
@@ -362,6 +382,7 @@ class Life {
     if (this.#system.place() === 'checkpoint') hits.push('checkpoint');
     if (this.#workload.snapshotCount > 0) hits.push('snapshot');
     if (this.#system.hasSpilled()) hits.push('spill');
+    if (this.#workload.isNearLoad) hits.push('load');
     return hits;
   }
 }

@@ -77,6 +77,15 @@ export interface System extends SystemReads {
   begin(level: Level): void;
   put(collection: string, key: number, record: SystemRecord): void;
   delete(collection: string, key: number): void;
+  /**
+   * Puts many records as one bulk load; when it throws none of them is there, and the transaction
+   * goes on. Systems without bulk loads leave it out.
+   */
+  load?(
+    collection: string,
+    records: Iterable<readonly [key: number, record: SystemRecord]>,
+    onDuplicate: 'replace' | 'keep',
+  ): void;
   /** Answers the savepoint's number: 1, 2, ... as they nest. */
   savepoint(): number;
   /** Takes back what came after the savepoint; it and those inside it are gone. */

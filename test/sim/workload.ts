@@ -27,6 +27,8 @@ const LARGE_TRANSACTION_PUTS_MAX = 3000;
 /** Above it a large transaction begins by dropping the largest collection. */
 const RECORDS_MAX = 1500;
 const MARKS = 12;
+/** What the source of a bulk load throws half-way, now and then. */
+class SourceBroken extends Error {}
 
 /** Bodies are pieces of one pool of random bytes: cheap to make, and told apart by content. */
 const POOL_BYTES = 2 ** 20;
@@ -62,6 +64,7 @@ export class Workload {
   #snapshots: OpenSnapshot[] = [];
   #backup: Backup | undefined;
   #backupCount = 0;
+  #isNearLoad = false;
   /** Commits when the checkpoint under way was begun, or earlier. */
   #commitsBefore: number | undefined;
 
@@ -72,6 +75,11 @@ export class Workload {
     this.#random.fill(this.#pool);
     this.#keyCount = this.#random.pick([20, 200, 1000]);
     this.#bodyBytesTypical = this.#random.pick([10, 100, 400]);
+  }
+
+  /** Whether a bulk load is running, in the open transaction, or in the one committed last. */
+  get isNearLoad(): boolean {
+    return this.#isNearLoad;
   }
 
   get snapshotCount(): number {
@@ -85,6 +93,7 @@ export class Workload {
     this.#snapshots = [];
     this.#backup = undefined;
     this.#commitsBefore = undefined;
+    this.#isNearLoad = false;
   }
 
   /** Does one random thing. */
@@ -158,7 +167,50 @@ export class Workload {
     });
   }
 
+  /** A transaction with a bulk load, or several; `beforeLoad` is called when it is open. */
+  load(beforeLoad: () => void): void {
+    this.#inTransaction(() => {
+      this.#dropIfLarge();
+      for (let i = this.#random.below(3); i > 0; i--) this.#change();
+      beforeLoad();
+      this.#isNearLoad = true;
+      for (let i = this.#random.pick([1, 1, 2]); i > 0; i--) this.#loadSome(this.#someCollection());
+      for (let i = this.#random.below(3); i > 0; i--) this.#change();
+    });
+  }
+
+  #loadSome(collection: string): void {
+    const count = this.#random.pick([5, 100, 400, 1000]);
+    const onDuplicate = this.#random.pick(['replace', 'keep'] as const);
+    const breaksAt = this.#random.chance(0.15) ? this.#random.below(count) : Infinity;
+    this.#context.trace(`load ${count} into ${collection}, ${onDuplicate}, breaks ${breaksAt}`);
+    const { records } = this.#model.seen.get(collection)!;
+    const loaded = Array.from({ length: count }, () => {
+      const key = this.#random.below(2 * LARGE_TRANSACTION_PUTS_MAX);
+      return [key, this.#someRecord(this.#bodyBytesTypical)] as const;
+    });
+    const source = function* (): Generator<readonly [number, SystemRecord]> {
+      for (const [i, entry] of loaded.entries()) {
+        if (i === breaksAt) throw new SourceBroken();
+        yield entry;
+      }
+    };
+    try {
+      this.#system.load!(collection, source(), onDuplicate);
+    } catch (error) {
+      this.#context.report.loadsTakenBack++;
+      if (error instanceof SourceBroken) return;
+      throw error;
+    }
+    this.#context.report.loads++;
+    for (const [key, record] of loaded) {
+      if (onDuplicate === 'keep' && records.has(key)) continue;
+      this.#model.change({ kind: 'put', collection, key, record });
+    }
+  }
+
   #inTransaction(work: () => void): void {
+    this.#isNearLoad = false;
     const level = this.#random.pick(['full', 'full', 'group', 'buffered', 'none'] as const);
     this.#context.trace(`begin ${level}`);
     this.#system.begin(level);
