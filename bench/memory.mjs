@@ -1,7 +1,7 @@
 /**
  * Law M1: memory means what it says. `npm run bench -- memory [--records N] [--json FILE]`
  *
- * The phases of W5, without result checks, run on the store at budgets of 4, 16, 64 and 256 MiB
+ * W1 (two buckets loaded in bulk) and the phases of W5, without result checks, run on the store at budgets of 4, 16, 64 and 256 MiB
  * and on a null store that answers from one constant record, each in a process of its own. After
  * each phase, after a collection: live memory (heap and external) of the store's run, less that of
  * the null store's, is at most the bytes charged + 4 MiB; at the end peak resident memory, less
@@ -34,6 +34,9 @@ const nullStore = () => {
   const value = new Uint8Array(100);
   return {
     write: (run) => run(),
+    load: (entries) => {
+      for (const entry of entries) if (entry.length !== 2) throw new Error('no entry');
+    },
     put: () => undefined,
     get: () => value,
     *range(options) {
@@ -48,8 +51,11 @@ const nullStore = () => {
 const realStore = (file, budgetMiB) => {
   const db = open(file, { memory: budgetMiB * MIB, durability: 'buffered' });
   const kv = db.kv('records', { values: 'bytes' });
+  const symbols = db.kv('symbols', { values: 'int' });
+  const objects = db.kv('objects', { keys: 'int', values: 'bytes' });
   return {
     write: (run) => db.transaction(run),
+    load: (entries, name) => (name === 'symbols' ? symbols : objects).bulkLoad(entries),
     put: (key, value) => kv.put(key, value),
     get: (key) => kv.get(key),
     range: (options) => kv.range(options),
@@ -79,7 +85,23 @@ function child(kind) {
       });
     }
   };
+  const address = new Uint8Array(8);
+  function* scattered(entry) {
+    for (let i = 0; i < RECORDS; i++) yield entry((i * 7919) % RECORDS);
+  }
   const phases = {
+    // W1: the index compile, both buckets in one transaction.
+    'bulk load': () =>
+      store.write(() => {
+        store.load(
+          scattered((i) => [keys[i], i]),
+          'symbols',
+        );
+        store.load(
+          scattered((i) => [i, address]),
+          'objects',
+        );
+      }),
     load: () =>
       store.write(() => keys.forEach((_, i) => store.put(keys[(i * 7919) % RECORDS], value))),
     gets: () => {
