@@ -1,11 +1,12 @@
 /**
  * Law M1: memory means what it says. `npm run bench -- memory [--records N] [--json FILE]`
  *
- * W1 (two buckets loaded in bulk) and the phases of W5, without result checks, run on the store at budgets of 4, 16, 64 and 256 MiB
- * and on a null store that answers from one constant record, each in a process of its own. After
- * each phase, after a collection: live memory (heap and external) of the store's run, less that of
- * the null store's, is at most the bytes charged + 4 MiB; at the end peak resident memory, less
- * the null store's, is at most the budget + 24 MiB. Exit code 1 when one is not.
+ * W1 (two buckets loaded in bulk) and the phases of W5, without result checks, run on the store at
+ * budgets of 4, 16, 64 and 256 MiB and on a null store that answers from one constant record, each
+ * in a process of its own. After each phase, after a collection: live memory (heap and external) of
+ * the store's run, less that of the null store's, is at most the bytes charged + 4 MiB; at the end
+ * peak resident memory, less the null store's, is at most the budget + 24 MiB. Exit code 1 when one
+ * is not.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -60,8 +60,8 @@ export class LevelArena {
   }
 
   /**
-   * Adds an entry with whole key and value after all others of a leaf, which are all plain, if it is
-   * above them and a node takes it: at most `entriesMax` entries and, beyond a few, `fillBytes`.
+   * Adds an entry with whole key and value after all others of a leaf, which are all plain, if it
+   * is above them and a node takes it: at most `entriesMax` entries and, beyond a few, `fillBytes`.
    * Answers ADDED, or why nothing changed. The measured form.
    */
   tryAddPlain(
