@@ -165,7 +165,7 @@ export const ERROR_TABLE = {
   'storage.full': {
     class: 'StorageError',
     meaning: 'The disk is full; the transaction was rolled back and the database goes on.',
-    hint: 'Free disk space, or delete records: the log keeps a reserve for that.',
+    hint: 'Free disk space, or delete records, a few in each transaction: a reserve is kept for that.',
   },
   'storage.locked': {
     class: 'StorageError',
@@ -302,4 +302,9 @@ const CLASSES: Readonly<Record<ErrorClass, typeof DatabaseError>> = {
 /** Makes the error of a code, of the class that the table gives for it. */
 export function failure(code: ErrorCode, message: string, options?: ErrorOptions): DatabaseError {
   return new CLASSES[ERROR_TABLE[code].class](code, message, options);
+}
+
+/** Whether an error says that a disk is full: nothing has changed, and nothing latches. */
+export function isFull(cause: unknown): boolean {
+  return cause instanceof StorageError && cause.code === 'storage.full';
 }

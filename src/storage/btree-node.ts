@@ -463,3 +463,16 @@ export class Node {
 export function kindAt(level: number, isBTree: boolean): number {
   return level === 0 ? KIND_LEAF : isBTree ? KIND_ENTRY_INNER : KIND_INNER;
 }
+
+/** Bytes that entries take in a page of a tree; all of a page that has no entries of its own. */
+export function bytesHeld(pages: Pages, buffer: BufferId): number {
+  const at = (buffer & pages.chunkMask) << pages.pageShift;
+  const bytes = pages.bytes[buffer >> pages.chunkShift]!;
+  const kind = bytes[at + NODE_KIND_OFFSET]! & KIND_MASK;
+  if (kind !== KIND_LEAF && kind !== KIND_INNER && kind !== KIND_ENTRY_INNER) {
+    return pages.usableBytes;
+  }
+  const u16 = (offset: number): number => bytes[at + offset]! | (bytes[at + offset + 1]! << 8);
+  const cells = u16(NODE_CELL_BYTES_OFFSET) - u16(NODE_FRAGMENTED_BYTES_OFFSET);
+  return u16(NODE_COUNT_OFFSET) * ENTRY_BYTES + cells;
+}

@@ -16,7 +16,8 @@ import {
   PLACE_ENTRIES_MAX,
   SEGMENT_HEADER_BYTES,
 } from './log-format.ts';
-import { FREED, NEW } from './overlay.ts';
+import { bytesHeld } from './btree-node.ts';
+import { FREED, NEW, type Overlay } from './overlay.ts';
 import { type Pager } from './pager.ts';
 import { type BufferId, PAGE_COMMIT_OFFSET, type PageId } from './pages.ts';
 
@@ -70,15 +71,30 @@ export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
   }
 }
 
-/** Whether the transaction frees at least as many pages as it adds. */
-function isShrinking(pager: Pager): boolean {
+/** Private pages that need a slot or are in one already only by this transaction. */
+export function countUnplaced(o: Overlay): number {
+  let n = 0;
+  for (let k = 0; k < o.count; k++) if (o.slot[k] === 0) n++;
+  return n;
+}
+
+/**
+ * Whether the transaction only takes away: its pages hold fewer bytes than before. Asked when the
+ * disk is full only.
+ */
+export function isShrinking(pager: Pager): boolean {
   const o = pager.overlay;
   let balance = 0;
   for (let k = 0; k < o.count; k++) {
-    if ((o.flags[k]! & NEW) !== 0) balance++;
-    if (o.slot[k] === FREED) balance--;
+    const base = o.base[k]!;
+    const isFreed = o.slot[k] === FREED;
+    const isNew = (o.flags[k]! & NEW) !== 0;
+    const before = isNew ? 0 : base === 0 ? undefined : bytesHeld(pager, base);
+    const after = isFreed ? 0 : o.buffer[k] === 0 ? undefined : bytesHeld(pager, o.buffer[k]!);
+    balance += (after ?? before ?? 0) - (before ?? after ?? 0);
+    if (isFreed && before === undefined) balance -= pager.pageBytes;
   }
-  return balance <= 0;
+  return balance < 0;
 }
 
 /** Bytes that the place and free frames of the transaction will take. */

@@ -74,6 +74,7 @@ function liesBeyond(storage: Storage, page: PageId, bound: number): boolean {
 function move(storage: Storage, batch: readonly BufferId[]): void {
   try {
     storage.recent.reserve(batch.length);
+    storage.reserve.secure(batch.length);
     storage.writeBuffers(batch, (buffer, slot, checksum) => {
       const place = storage.recent.put(storage.pageOf(buffer)) * CHANGE_STRIDE;
       storage.recent.values[place] = slot;

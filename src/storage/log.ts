@@ -117,6 +117,11 @@ export class Log {
     return this.#capacity - (this.appended - this.#segmentStart);
   }
 
+  /** Bytes of frames in the open segment. */
+  get used(): number {
+    return this.appended - this.#segmentStart;
+  }
+
   get #capacity(): number {
     return this.segmentBytes - SEGMENT_HEADER_BYTES;
   }
@@ -180,8 +185,9 @@ export class Log {
       this.#full = false;
     } catch (cause) {
       this.#full = true;
-      const reserve = shrinking ? 0 : Math.min(RESERVE_BYTES, this.segmentBytes / 4);
-      if (this.#zeroed[this.#segment]! - SEGMENT_HEADER_BYTES - used < reserve) throw cause;
+      const zeroed = this.#zeroed[this.#segment]!;
+      const reserve = shrinking ? 0 : Math.min(RESERVE_BYTES, this.segmentBytes / 4, zeroed / 2);
+      if (zeroed - SEGMENT_HEADER_BYTES - used < reserve) throw cause;
     }
   }
 

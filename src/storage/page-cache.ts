@@ -15,7 +15,7 @@ import { assert } from '../base/assert.ts';
 import { IntList } from '../base/int-list.ts';
 import { IntTable } from '../base/int-table.ts';
 import { type Ledger } from '../base/ledger.ts';
-import { type DatabaseError, failure } from '../errors.ts';
+import { type DatabaseError, failure, isFull } from '../errors.ts';
 import { type Header, writeHeaderCopy } from './header.ts';
 import { type Log } from './log.ts';
 import { FREED, Overlay } from './overlay.ts';
@@ -507,7 +507,7 @@ export class PageCache implements BufferHost {
       this.#writeOut(first);
       return undefined;
     } catch (cause) {
-      if ((cause as DatabaseError).code !== 'storage.full') throw cause;
+      if (!isFull(cause)) throw cause;
       return cause;
     }
   }
@@ -563,7 +563,26 @@ export class PageCache implements BufferHost {
     } catch (cause) {
       this.file.abandon();
       for (let i = 0; i < count; i++) this.slots.drop(first + i);
+      if (isFull(cause)) this.slots.noteFull(this.file.slotsThere);
       throw this.latch(cause);
+    }
+  }
+
+  /**
+   * Grows the file by so many slots, before anything is written to them.
+   *
+   * @throws {StorageError} storage.full
+   */
+  growFile(slots: number): void {
+    const { file } = this;
+    try {
+      file.grow(Math.max(this.slots.count, file.slotsThere) + slots);
+      this.slots.cannotGrow = false;
+    } catch (cause) {
+      this.slots.cannotGrow = isFull(cause);
+      throw this.latch(cause);
+    } finally {
+      this.slots.growTo(file.slotsThere);
     }
   }
 
@@ -658,7 +677,8 @@ export class PageCache implements BufferHost {
    */
   retire(replaced: IntList): void {
     this.releaseRetired();
-    while (replaced.count * RETIRED_SHARE > this.slots.count) this.slots.drop(replaced.pop()!);
+    const most = this.slots.cannotGrow ? 0 : Math.floor(this.slots.count / RETIRED_SHARE);
+    while (replaced.count > most) this.slots.drop(replaced.pop()!);
     this.retired = replaced;
   }
 

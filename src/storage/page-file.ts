@@ -10,6 +10,8 @@ import { type File } from './file.ts';
 import { type BufferId } from './pages.ts';
 import { type Slab } from './slab.ts';
 
+const ZEROES = new Uint8Array(64 * 1024);
+
 export class PageFile {
   readonly file: File;
   /** Bytes written since the last sync. */
@@ -17,6 +19,8 @@ export class PageFile {
   reads = 0;
   pagesWritten = 0;
   writes = 0;
+  /** Slots that the file has, written once at least: writing them again takes no space. */
+  slotsThere: number;
   readonly #slab: Slab;
   readonly #ledger: Ledger;
   readonly #staging: Uint8Array;
@@ -31,6 +35,7 @@ export class PageFile {
     this.#slab = slab;
     this.#ledger = ledger;
     this.#stagingPages = stagingPages;
+    this.slotsThere = Math.floor(file.size() / slab.pageBytes);
     ledger.charge('log', stagingPages * slab.pageBytes);
     this.#staging = new Uint8Array(stagingPages * slab.pageBytes);
   }
@@ -104,6 +109,28 @@ export class PageFile {
     this.pagesWritten += count;
     this.writes++;
     this.file.write(this.#staging, 0, count * pageBytes, this.#stagedFirst * pageBytes);
+    this.slotsThere = Math.max(this.slotsThere, this.#stagedFirst + count);
+  }
+
+  /**
+   * Makes the file have so many slots, by writing zeroes.
+   *
+   * @throws {StorageError} storage.full; it may have grown by some.
+   */
+  grow(slots: number): void {
+    const { pageBytes } = this.#slab;
+    while (this.slotsThere < slots) {
+      const most = Math.max(1, Math.floor(ZEROES.length / pageBytes));
+      const count = Math.min(most, slots - this.slotsThere);
+      this.file.write(ZEROES, 0, count * pageBytes, this.slotsThere * pageBytes);
+      this.slotsThere += count;
+    }
+  }
+
+  /** Cuts the file to so many slots. */
+  cut(slots: number): void {
+    this.file.truncate(slots * this.#slab.pageBytes);
+    this.slotsThere = slots;
   }
 
   /** Forgets what is staged, after a failure. */

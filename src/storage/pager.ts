@@ -11,7 +11,7 @@
  * (versions.ts), S5 (checkpoint.ts), S8. Rules: STORAGE.md.
  */
 import { assert } from '../base/assert.ts';
-import { failure } from '../errors.ts';
+import { failure, isFull } from '../errors.ts';
 import { FREED, NEW, type Saved, USED } from './overlay.ts';
 import { CHANGE_FREED, CHANGE_IN_LOG, CHANGE_STRIDE, PageCache } from './page-cache.ts';
 import {
@@ -24,6 +24,7 @@ import {
   type Pages,
   type StructureId,
 } from './pages.ts';
+import { SlotReserve } from './slot-reserve.ts';
 import { CLEAN, DIRTY, PRIVATE, VERSION } from './slab.ts';
 import { type Version } from './versions.ts';
 
@@ -36,6 +37,7 @@ const PRIVATE_SHARE = 0.4;
 export class Pager extends PageCache implements Pages {
   inTransaction = false;
   spilledPages = 0;
+  readonly reserve = new SlotReserve(this);
   #scannedLeaves = 0;
   #savedBuffers = 0;
   #versionsKept = 0;
@@ -308,6 +310,7 @@ export class Pager extends PageCache implements Pages {
   /** Writes private pages to slots; their buffers stay. */
   placePrivate(ordinals: readonly number[]): void {
     const o = this.overlay;
+    this.#securePlaces(ordinals.length);
     for (const k of ordinals) this.stampCommit(o.buffer[k]!, this.commitId + 1);
     const buffers = ordinals.map((k) => o.buffer[k]!);
     this.writeBuffers(buffers, (buffer, slot, checksum) => {
@@ -316,6 +319,15 @@ export class Pager extends PageCache implements Pages {
       o.checksum[k] = checksum;
       o.dropMoves(k);
     });
+  }
+
+  /** Private pages leave the slots that what is committed needs (rule 14). */
+  #securePlaces(count: number): void {
+    try {
+      this.reserve.secure(count);
+    } catch (cause) {
+      if (!isFull(cause) || this.reserve.lack(count, false) > 0) throw cause;
+    }
   }
 
   /** Writes a commit id into the header of a page. */

@@ -41,6 +41,8 @@ export class Slots {
   taken = 0;
   /** While a file is compacted: slots below this are looked for first, from the lowest on. */
   preferBelow = 0;
+  /** The disk is full: the file may not grow, and any slot will do. */
+  cannotGrow = false;
   readonly #leaves: (Leaf | undefined)[] = [];
   readonly #held = new Map<number, number>();
   readonly #cursor = new Map<number, number>();
@@ -158,7 +160,8 @@ export class Slots {
     }
     const scarce = this.freeCount * 4 < this.count;
     for (const length of RUN_LENGTHS) {
-      if (length > max || (scarce && length === 1 && max > 1)) continue;
+      if (length > max) continue;
+      if (length === 1 && max > 1 && scarce && !this.cannotGrow) continue;
       const first = this.#find(length);
       if (first !== 0) return this.#takeFrom(first, length, max);
     }
@@ -265,6 +268,18 @@ export class Slots {
     let end = this.count;
     while (end > 0 && !this.isBusy(end - 1)) end--;
     return end;
+  }
+
+  /** Takes note of slots at the end that the file has. */
+  growTo(count: number): void {
+    if (count > this.count) this.#extend(count - this.count);
+  }
+
+  /** The disk is full and the file has `there` slots: those beyond that are free do not exist. */
+  noteFull(there: number): void {
+    this.cannotGrow = true;
+    if (there > this.count) this.growTo(there);
+    else this.cut(Math.max(there, this.usedEnd()));
   }
 
   /** Forgets the free slots at the end. */

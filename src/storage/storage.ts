@@ -10,9 +10,9 @@
  */
 import { assert } from '../base/assert.ts';
 import { Ledger } from '../base/ledger.ts';
-import { type DatabaseError, failure } from '../errors.ts';
+import { type DatabaseError, failure, isFull } from '../errors.ts';
 import { Checkpoint, type CheckpointCounters } from './checkpoint.ts';
-import { appendFrames } from './commit.ts';
+import { type Appended, appendFrames, countUnplaced, isShrinking } from './commit.ts';
 import { type File, type FileSystem, type Lock } from './file.ts';
 import {
   EMPTY_ROOT,
@@ -225,7 +225,8 @@ export class Storage extends Pager {
       return this.commitId;
     }
     this.startLog();
-    const appended = appendFrames(this, () => this.#makeLogRoom());
+    this.#secureSlots();
+    const appended = this.#append();
     const reserved = this.#prepare(appended.bytes);
     const placesSynced = this.#syncPlaces(level, appended.pagesPlaced > 0, reserved);
     const commit = this.commitId + 1;
@@ -241,6 +242,47 @@ export class Storage extends Pager {
     this.counters.commits++;
     this.#pace(appended.bytes + appended.pagesPlaced * this.pageBytes);
     return commit;
+  }
+
+  /** Makes sure that everything committed will find a slot, this transaction too (rule 14). */
+  #secureSlots(): void {
+    try {
+      this.reserve.secure(this.overlay.count);
+    } catch (cause) {
+      if (!isFull(cause)) throw cause;
+      const steps = [
+        (): void => this.releaseRetired(),
+        (): void => this.#finishCheckpoint(),
+        (): void => this.#restartLog(), // what a checkpoint replaces is free after it
+      ];
+      const withKept = !isShrinking(this);
+      for (const step of steps) {
+        if (this.reserve.lack(countUnplaced(this.overlay), withKept) <= 0) return;
+        step();
+      }
+      if (this.reserve.lack(countUnplaced(this.overlay), withKept) > 0) throw cause;
+    }
+  }
+
+  /** Appends the frames; where the disk has no room for the log, it is started anew once. */
+  #append(): Appended {
+    const makeRoom = (): void => this.#makeLogRoom();
+    try {
+      return appendFrames(this, makeRoom);
+    } catch (cause) {
+      if (!isFull(cause) || !this.log.started) throw cause;
+      if (this.log.used < LOG_STEP_BYTES >> 2) throw cause;
+      this.#restartLog();
+      return appendFrames(this, makeRoom);
+    }
+  }
+
+  /** Everything goes into a checkpoint, and the log begins anew in the space that it gives back. */
+  #restartLog(): void {
+    this.#endLog();
+    this.#logFile?.close();
+    this.#logFile = undefined;
+    this.startLog();
   }
 
   /** Does what can fail before the commit frame; undoes the frames if it does. */
@@ -349,6 +391,12 @@ export class Storage extends Pager {
     this.counters.headerSyncs += 3;
   }
 
+  /** The log has its first step before the file takes what room there is. */
+  override growFile(slots: number): void {
+    this.startLog();
+    super.growFile(slots);
+  }
+
   /** Makes the log take a commit: ends the running checkpoint, starts another. */
   #makeLogRoom(): void {
     if (this.#checkpoint !== undefined || !this.log.otherFree) {
@@ -356,7 +404,12 @@ export class Storage extends Pager {
       if (this.#checkpoint === undefined) this.#beginCheckpoint(); // the last could not start
       this.#finishCheckpoint();
     }
-    this.#beginCheckpoint();
+    try {
+      this.#beginCheckpoint();
+    } catch (cause) {
+      if (!isFull(cause)) throw cause;
+      this.#restartLog(); // the disk has no room for another segment
+    }
   }
 
   /** Closes the open segment and starts a checkpoint of what it holds. */
@@ -442,7 +495,12 @@ export class Storage extends Pager {
   /** Makes every commit so far the file's newest checkpoint. */
   checkpoint(): void {
     this.#finishCheckpoint();
-    this.startCheckpoint();
+    try {
+      this.startCheckpoint();
+    } catch (cause) {
+      if (!isFull(cause)) throw cause;
+      this.#restartLog();
+    }
     this.#finishCheckpoint();
   }
 
@@ -486,9 +544,17 @@ export class Storage extends Pager {
   }
 
   #closeCleanly(): void {
+    this.#finishCheckpoint();
+    if (!this.log.started) return;
+    this.#endLog();
+    this.releaseRetired();
+    this.cutFile();
+  }
+
+  /** Makes everything committed the file's state, clears the flag and cuts the log to nothing. */
+  #endLog(): void {
     const { log } = this;
     this.#finishCheckpoint();
-    if (!log.started) return;
     if (this.recent.count > 0) {
       this.#startCheckpoint(false, log.generation + 1, log.appended);
       this.#finishCheckpoint();
@@ -504,8 +570,6 @@ export class Storage extends Pager {
       this.counters.headerSyncs += 2;
     }
     log.stop(true);
-    this.releaseRetired();
-    this.cutFile();
   }
 
   /** Takes free slots off the end of the file; the newest checkpoint must be the only one. */
@@ -514,7 +578,7 @@ export class Storage extends Pager {
     const end = slots.usedEnd();
     if (end >= slots.count) return;
     slots.cut(end);
-    this.#file.truncate(end * this.pageBytes);
+    this.file.cut(end);
   }
 
   /** Leaves the file as a crash would: nothing is written, handles are closed. */

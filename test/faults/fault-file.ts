@@ -127,6 +127,13 @@ export class FaultFileSystem implements FileSystem {
     return [...this.#names.keys()].sort();
   }
 
+  /** Bytes that all files take. */
+  get usedBytes(): number {
+    let bytes = 0;
+    for (const node of new Set(this.#names.values())) bytes += node.allocatedBytes;
+    return bytes;
+  }
+
   /** What was asked of the file of that path since it was first opened. */
   counts(path: string): Readonly<FileCounts> {
     return this.#countsOf(path);
@@ -398,10 +405,7 @@ export class FaultFileSystem implements FileSystem {
   }
 
   #allocatedBytes(): number {
-    if (this.capacityBytes === Infinity) return 0;
-    let bytes = 0;
-    for (const node of new Set(this.#names.values())) bytes += node.allocatedBytes;
-    return bytes;
+    return this.capacityBytes === Infinity ? 0 : this.usedBytes;
   }
 
   #nodeOf(path: string): FaultNode {

@@ -115,6 +115,8 @@ class Life {
   #system: System | undefined;
   /** Whether the last process ended without closing. */
   #isDirty = false;
+  /** Decides when the disk fills up, apart from everything else. */
+  readonly #fullness: Random;
   #failuresPlanned = false;
   readonly cyclesMax: number;
   cycleCount = 0;
@@ -122,6 +124,7 @@ class Life {
   constructor(options: LifeOptions) {
     this.#random = new Random(options.seed);
     this.#withLoads = options.withLoads ?? false;
+    this.#fullness = new Random(options.seed + 0x5bd1e995);
     this.#factory = options.factory;
     this.#report = options.report;
     this.#trace = options.trace ?? (() => undefined);
@@ -149,12 +152,14 @@ class Life {
       this.#open(aim);
       if (isLoad && this.#random.chance(0.2)) this.#planFailure(['full']);
       else if (this.#random.chance(0.15)) this.#planFailure(['io', 'io', 'full', 'short']);
+      if (this.#fullness.chance(0.2)) this.#fillDisk();
       this.#work(aim);
       this.#end(aim);
     } catch (error) {
       this.#survive(error);
     }
     this.#disk.clearFaults();
+    this.#disk.capacityBytes = Infinity;
     this.#failuresPlanned = false;
   }
 
@@ -179,6 +184,20 @@ class Life {
     this.#report.commitsTakenBack += this.#model.takenBackCount - before;
     this.#workload.check();
     this.#isDirty = true;
+  }
+
+  /**
+   * Leaves the disk a little room, or none; a full disk is planned then. The log is there: what is
+   * opened on a disk that is full already may not find room to begin one.
+   */
+  #fillDisk(): void {
+    this.#tolerate(() => this.#workload.transaction(1));
+    const log = `${DATABASE_PATH}-log`;
+    if (!this.#disk.exists(log) || this.#disk.image(log).length === 0) return;
+    const room = this.#fullness.below(1 + this.#fullness.below(500_000));
+    this.#trace(`the disk has room for ${room} bytes`);
+    this.#disk.capacityBytes = this.#disk.usedBytes + room;
+    this.#failuresPlanned = true;
   }
 
   /** A short read is not for recovery: a log cut short by somebody else ends there. */
@@ -277,7 +296,11 @@ class Life {
       this.#trace('disk full');
       this.#report.failuresInjected++;
       this.#workload.rollbackIfOpen();
-      if (this.#random.chance(0.5)) this.#disk.clearFaults();
+      if (this.#disk.capacityBytes < Infinity) {
+        this.#disk.clearFaults();
+        this.#workload.deleteOnFullDisk();
+        if (this.#fullness.chance(0.3)) this.#disk.capacityBytes = Infinity;
+      } else if (this.#random.chance(0.5)) this.#disk.clearFaults();
     }
   }
 
@@ -325,6 +348,7 @@ class Life {
 
   #losePower(hits: readonly Hit[]): void {
     this.#trace(`power lost: ${hits.join(', ')}`);
+    this.#disk.capacityBytes = Infinity; // what was not synced may take space again
     if (this.#random.chance(0.1)) {
       this.#report.kills++;
       this.#abandon(() => this.#disk.kill());

@@ -283,6 +283,30 @@ export class Workload {
     this.#model.change({ kind: 'delete', collection, key });
   }
 
+  /** On a disk that is full a delete must be taken (STORAGE rule 14), unless trees are very deep. */
+  deleteOnFullDisk(): void {
+    const { order } = this.#context.options;
+    if (this.#system.inTransaction || (order > 0 && order < 9)) return;
+    const found = [...this.#model.seen].find(([, each]) => each.records.size > 0);
+    if (found === undefined) return;
+    const [collection, { records }] = found;
+    const key = records.keys().next().value!;
+    this.#context.trace(`delete ${collection} ${key}, the disk is full`);
+    this.#system.begin('full');
+    this.#model.begin();
+    try {
+      this.#system.delete(collection, key);
+      this.#model.change({ kind: 'delete', collection, key });
+      this.#model.committing('full');
+      this.#system.commit();
+    } catch (error) {
+      if (!(error instanceof DatabaseError) || error.code !== 'storage.full') throw error;
+      throw new Mismatch(`a full disk takes no delete: ${error.message}`);
+    }
+    this.#model.committed();
+    this.#context.report.commits++;
+  }
+
   #savepoint(): void {
     this.#context.trace('savepoint');
     this.#model.savepoint();

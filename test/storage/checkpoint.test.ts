@@ -4,8 +4,10 @@
  */
 import { describe, expect, test } from 'vitest';
 import { HEADER_COPY_STRIDE } from '../../src/storage/header.ts';
+import { PageCache } from '../../src/storage/page-cache.ts';
 import { type PageId } from '../../src/storage/pages.ts';
-import { type Storage } from '../../src/storage/storage.ts';
+import { type FileSystem } from '../../src/storage/file.ts';
+import { type Storage, type StorageOptions } from '../../src/storage/storage.ts';
 import { FaultFileSystem } from '../faults/fault-file.ts';
 import { type Note, RecordingFileSystem } from '../support/recording-files.ts';
 import { slotFaults } from '../support/slot-check.ts';
@@ -49,10 +51,17 @@ function syncs(storage: Storage): number[] {
   return [c.commitSyncs, c.placeSyncs, c.headerSyncs, c.syncs + c.logSyncs, c.sliceSyncs];
 }
 
+/** A storage whose file has slots enough, so that no commit grows it. */
+function openGrown(files: FileSystem, over: Partial<StorageOptions> = {}): Storage {
+  const storage = open(files, over);
+  PageCache.prototype.growFile.call(storage, 100); // without the log that is begun with it
+  return storage;
+}
+
 describe('syncs (law S8)', () => {
   test('a full commit syncs once, the first after a clean open starts log and flag before', () => {
     const files = newFiles();
-    const storage = open(files);
+    const storage = openGrown(files);
     const pages = commitNew(storage, 3, 1);
     expect(syncs(storage)).toEqual([1, 0, 3, 0, 0]);
     const words = wordsOf(files, () => commitFill(storage, pages, 2));
@@ -63,7 +72,7 @@ describe('syncs (law S8)', () => {
 
   test('the first commit after a clean open: log, folder, header copies, then the frames', () => {
     const files = newFiles();
-    const storage = open(files);
+    const storage = openGrown(files);
     const words = wordsOf(files, () => commitNew(storage, 1, 1));
     expect(words.join(', ')).toBe(
       'cut log, log, sync log, header 0, sync file, header 1, sync file, log, sync log',
@@ -97,7 +106,7 @@ describe('syncs (law S8)', () => {
 
   test('group commits wait for one write and one sync; none are never synced by themselves', () => {
     const files = newFiles();
-    const storage = open(files);
+    const storage = openGrown(files);
     const pages = commitNew(storage, 4, 1);
     const group = wordsOf(files, () => {
       for (let i = 2; i < 9; i++) commitFill(storage, pages, i, 'group', 300);
@@ -116,7 +125,7 @@ describe('syncs (law S8)', () => {
   test('buffered commits are synced once the delay has passed', () => {
     const files = newFiles();
     let clock = 1;
-    const storage = open(files, { now: () => clock, delayMs: 100 });
+    const storage = openGrown(files, { now: () => clock, delayMs: 100 });
     const pages = commitNew(storage, 4, 1);
     const commit = (): string[] =>
       wordsOf(files, () => commitFill(storage, pages, ++clock, 'buffered', 300));
@@ -129,7 +138,7 @@ describe('syncs (law S8)', () => {
 
   test('writeEach writes each commit of level none to the file', () => {
     const files = newFiles();
-    const storage = open(files, { writeEach: true });
+    const storage = openGrown(files, { writeEach: true });
     const pages = commitNew(storage, 1, 1);
     expect(wordsOf(files, () => commitFill(storage, pages, 2, 'none'))).toEqual(['log']);
     storage.close();
