@@ -165,7 +165,7 @@ export const ERROR_TABLE = {
   'storage.full': {
     class: 'StorageError',
     meaning: 'The disk is full; the transaction was rolled back and the database goes on.',
-    hint: 'Free disk space, or delete records, a few in each transaction: a reserve is kept for that.',
+    hint: 'Free disk space, or delete records, a few at a time: a reserve is kept for that.',
   },
   'storage.locked': {
     class: 'StorageError',

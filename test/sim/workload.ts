@@ -283,7 +283,7 @@ export class Workload {
     this.#model.change({ kind: 'delete', collection, key });
   }
 
-  /** On a disk that is full a delete must be taken (STORAGE rule 14), unless trees are very deep. */
+  /** A full disk must take a delete (STORAGE rule 14), unless trees are very deep. */
   deleteOnFullDisk(): void {
     const { order } = this.#context.options;
     if (this.#system.inTransaction || (order > 0 && order < 9)) return;
