@@ -123,32 +123,44 @@ function bind(filePath: string, platform: NodeJS.Platform): net.Server | undefin
 
 const heldHere = new Set<string>();
 
-/** Milliseconds after which whoever was taking a lock over must have died at it. */
-const TAKEOVER_MS_MAX = 10_000;
+/** Milliseconds that a process may take to say who it is that takes a lock file away. */
+const TURN_MS_MAX = 1000;
 const TAKEOVER_TRIES = 20;
 
+/** Takes the turn of taking a lock file away; false after a short wait if somebody else has it. */
+function takeTurn(turn: string): boolean {
+  try {
+    fs.writeFileSync(turn, tagOfProcess(), { flag: 'wx' });
+    return true;
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== 'EEXIST') throw cause;
+  }
+  let isLeft = false;
+  try {
+    const tag = fs.readFileSync(turn, 'latin1');
+    isLeft = tag === '' ? Date.now() - fs.statSync(turn).mtimeMs > TURN_MS_MAX : !isTagAlive(tag);
+  } catch {
+    return false; // it is gone already
+  }
+  if (isLeft) fs.rmSync(turn, { force: true });
+  else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+  return false;
+}
+
 /**
- * Removes a lock file whose process is gone; one process at a time, since another may have put its
- * own there meanwhile, which must not be taken for the stale one.
+ * Removes a lock file whose process is gone. Whoever has the socket may; elsewhere one process at a
+ * time, since another may have put its own there meanwhile, which is not the stale one.
  */
 function takeAwayStale(filePath: string, socketHeld: boolean): void {
   const turn = `${lockPath(filePath)}-takeover`;
-  try {
-    fs.closeSync(fs.openSync(turn, 'wx'));
-  } catch (cause) {
-    if ((cause as { code?: string }).code !== 'EEXIST') throw cause;
-    const since = fs.statSync(turn, { throwIfNoEntry: false })?.mtimeMs;
-    if (since !== undefined && Date.now() - since > TAKEOVER_MS_MAX) fs.rmSync(turn);
-    else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
-    return;
-  }
+  if (!socketHeld && !takeTurn(turn)) return;
   try {
     const holder = readHolder(filePath);
     const another = holder !== undefined && (!socketHeld || holder.pid !== process.pid);
     if (another && isAlive(holder)) throw lockedFailure(filePath);
     fs.rmSync(lockPath(filePath), { force: true });
   } finally {
-    fs.rmSync(turn, { force: true });
+    if (!socketHeld) fs.rmSync(turn, { force: true });
   }
 }
 

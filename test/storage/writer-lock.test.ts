@@ -267,6 +267,7 @@ describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
     first.close();
     // Several at once over a stale lock file: one at a time, none is lost.
     writeFileSync(`${path}-lock`, `4194200\n1234\n${bootId}\n`);
+    writeFileSync(`${path}-lock-takeover`, '4194200.1234'); // it died taking the lock over
     const said = await Promise.all([once(), once(), once(), once()]);
     const committed = said.filter((text) => text.startsWith('committed'));
     expect(said.filter((text) => !/^(committed|locked)/.test(text))).toEqual([]);
