@@ -2,12 +2,14 @@
  * A Cold world in a Monochord file: one collection of objects by number, found by symbol through a
  * unique index, and what can be asked of it.
  */
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync, writeSync } from 'node:fs';
 import { open } from 'monochord';
 import { positionOf, printObject, readObjects, TextdumpError } from './textdump.mjs';
 
 /** Objects that every Cold server has, before any textdump is read. */
 const BUILT_IN = ['$root', '$sys'];
+/** How many objects are written in one transaction. */
+const PART = 10_000;
 /** How many symbols are remembered while a textdump is read. */
 const RECENT = 50_000;
 
@@ -33,19 +35,29 @@ export function openWorld(path, options) {
 
 /**
  * Reads a textdump into a new file. Objects may name parents and definers that come later; one that
- * never comes is an error, and nothing is kept.
+ * never comes is an error, as is a line that cannot be read, and the file goes away again.
  */
 export function compile(dump, path, options) {
-  const { db, objects } = openWorld(path, options);
+  if (existsSync(path)) throw new TextdumpError(`${path} exists already`);
+  const { db, objects } = openWorld(path, { durability: 'none', ...options });
   const references = new References(dump);
   const count = { objects: 0, variables: 0, methods: 0, forward: 0 };
   try {
-    db.transaction(() => {
-      objects.insertMany(numbered(dump, references, count));
-      count.forward = references.settle((symbol) => objects.has({ symbol }));
-    });
-  } finally {
+    const records = numbered(dump, references, count);
+    // Parts, so that what a transaction has to remember does not grow with the textdump.
+    for (let next = records.next(); next.done !== true;) {
+      db.transaction(() => {
+        for (let i = 0; i < PART && next.done !== true; i++, next = records.next()) {
+          objects.insert(next.value);
+        }
+      });
+    }
+    count.forward = references.settle((symbol) => objects.has({ symbol }));
     db.close();
+  } catch (cause) {
+    db.close();
+    for (const file of [path, `${path}-log`]) rmSync(file, { force: true });
+    throw cause;
   }
   return count;
 }
