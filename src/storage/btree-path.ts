@@ -197,6 +197,36 @@ export class Path {
     }
   }
 
+  /**
+   * Goes one entry on within the leaf where `seek` or `step` found one, if that entry has the key;
+   * otherwise answers false, and the position is not to be used. The tree must not have changed.
+   */
+  step(view: View, key: Uint8Array, keyLength: number): boolean {
+    const pages = this.#pages;
+    const { depth } = this;
+    const buffer = pages.read(this.nodes[depth]! as PageId, view);
+    const words = pages.words[buffer >> pages.chunkShift]!;
+    const base = (buffer & pages.chunkMask) << pages.pageShift;
+    const word = base >> 2;
+    const kindWord = words[word + KIND_WORD]!;
+    const position = this.positions[depth]! + 1;
+    if ((kindWord & 0x3f) !== KIND_LEAF || position >= kindWord >>> 16) return false;
+    const prefix = words[word + PREFIX_WORD]! & 0xffff;
+    const entry = word + (words[word + PREFIX_WORD]! >>> 18) + 2 * position;
+    if (words[entry] !== headOf(key, prefix, keyLength)) return false;
+    const slot = words[entry + 1]!;
+    const suffix = (slot >>> 16) & LENGTH_MASK;
+    if ((slot & LONG_KEY) !== 0 || suffix !== keyLength - prefix) return false;
+    const bytes = pages.bytes[buffer >> pages.chunkShift]!;
+    const from = base + (depth === 0 ? ROOT_HEADER_END : PAGE_HEADER_BYTES);
+    for (let i = prefix - 1; i >= 0; i--) if (bytes[from + i] !== key[i]) return false;
+    if (suffix > HEAD_BYTES && this.#compareTail(buffer, view, position, key, keyLength) !== 0)
+      return false;
+    this.positions[depth] = position;
+    this.buffer = buffer;
+    return true;
+  }
+
   /** Goes to the first entry of the tree; false if there is none. */
   first(view: View): boolean {
     this.#descend(view, this.#root, 0, false);

@@ -152,6 +152,17 @@ export class Tree extends EntryReader implements BufferedTree {
     return true;
   }
 
+  /**
+   * As `find`, for a key that is expected right behind the one that was found last: looks there
+   * first. Call `find` before, in the same view, and do not write to the tree meanwhile.
+   */
+  findNext(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
+    const path = this.#path;
+    if (!path.step(view, key, keyLength)) return this.find(view, key, keyLength);
+    this.locate(path.buffer, path.positions[path.depth]!, view);
+    return true;
+  }
+
   /** Whether the tree has the key. */
   has(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
     if (view === WRITER && this.#mayWait(key, keyLength)) {

@@ -15,7 +15,6 @@
 import { ByteWriter, compareBytes } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
-import { readIdKey } from '../model/key.ts';
 import {
   requireRecord,
   type RecordCodec,
@@ -29,7 +28,6 @@ import { partName, type CollectionDefinition } from '../model/schema.ts';
 import type { Sorter } from '../model/sorter.ts';
 import type { Integer } from '../model/temporal.ts';
 import { Int, type Value } from '../model/value.ts';
-import { Cursor } from '../storage/btree-cursor.ts';
 import type { EntryReader } from '../storage/btree-reader.ts';
 import type { Tree } from '../storage/btree.ts';
 import { WRITER, type StructureId, type View } from '../storage/pages.ts';
@@ -74,8 +72,6 @@ export class Collection implements Restorer {
   readonly #before: RecordReader;
   readonly #after: RecordReader;
   #isBusy = false;
-  #cursor: Cursor | undefined;
-  #cursorView: View = 0;
 
   constructor(parts: CollectionParts) {
     this.structure = parts.structure;
@@ -132,33 +128,20 @@ export class Collection implements Restorer {
     view: View,
     into: RecordFields[],
   ): number {
+    const { tree, keys } = this;
+    const probe = this.#probe;
     let id = ids[from] as number;
-    let i = from;
-    const cursor = this.#runCursor(view);
-    try {
-      const length = this.keys.fromId(id, this.#probe);
-      let found = cursor.seek(this.#probe.bytes, length);
-      for (;;) {
-        if (found && readIdKey(cursor.key, 0) === id) {
-          into.push(this.#decodeAt(cursor, id));
-          found = cursor.next();
-        }
-        i++;
-        if (i === count || ids[i] !== id + 1) return i;
-        id++;
-      }
-    } finally {
-      cursor.close();
+    let isBehind = false;
+    for (let i = from; ;) {
+      const length = keys.fromId(id, probe);
+      isBehind = isBehind
+        ? tree.findNext(view, probe.bytes, length)
+        : tree.find(view, probe.bytes, length);
+      if (isBehind) into.push(this.#decodeAt(tree, id));
+      i++;
+      if (i === count || ids[i] !== id + 1) return i;
+      id++;
     }
-  }
-
-  /** A cursor that is kept between calls; closed, it holds nothing. */
-  #runCursor(view: View): Cursor {
-    if (this.#cursor === undefined || this.#cursorView !== view) {
-      this.#cursor = new Cursor(this.tree, view);
-      this.#cursorView = view;
-    }
-    return this.#cursor;
   }
 
   has(id: RecordId, view: View): boolean {

@@ -1,7 +1,7 @@
 /** Trees against a sorted map: random trials of every layout, and the cases one must not miss. */
-import type { BufferId } from '../../src/storage/pages.ts';
+import { WRITER, type BufferId } from '../../src/storage/pages.ts';
 import { defineProperty } from '../support/properties.ts';
-import { Trial } from './btree-trial.ts';
+import { bytesOf, demand, demandBytes, show, Trial } from './btree-trial.ts';
 
 function grow(trial: Trial): void {
   trial.batch(250, 0.85);
@@ -43,5 +43,33 @@ defineProperty({
       trial.batch(20, 0.7);
       trial.commit();
     }
+  },
+});
+
+/** Goes through the keys in order, now and then leaving some out, or asking for one that is not. */
+function findInOrder(trial: Trial, expected: (key: string) => Uint8Array | undefined): void {
+  const { random, tree, map } = trial;
+  trial.batch(300, 0.9);
+  tree.find(WRITER, bytesOf(''));
+  for (const key of [...map.keys()].sort()) {
+    if (random.chance(0.1)) continue;
+    const asked = random.chance(0.1) ? `${key}\0` : key;
+    const found = tree.findNext(WRITER, bytesOf(asked));
+    const value = expected(asked);
+    demand(found === (value !== undefined), () => `findNext of ${show(asked)} answers ${found}`);
+    if (value !== undefined) demandBytes(tree.valueCopy(), value, asked);
+  }
+}
+
+defineProperty({
+  name: 'Tree.findNext finds what find does',
+  cases: 10,
+  run: (seed) => {
+    const trial = new Trial(seed);
+    findInOrder(trial, (key) => trial.map.get(key));
+  },
+  canary: (seed) => {
+    const trial = new Trial(seed);
+    findInOrder(trial, (key) => trial.map.get(key.endsWith('\0') ? key.slice(0, -1) : key));
   },
 });
