@@ -37,6 +37,7 @@ import { runSteps } from './base/steps.ts';
 import { backupSteps, checkSteps } from './maintenance.ts';
 import { type CollectionOf, RootScope, Snapshot, TaskScope, Transaction } from './scopes.ts';
 import { inSlices, type SliceOptions } from './slices.ts';
+import { PlanCache } from './query/plan-cache.ts';
 import { compactFile } from './storage/compact.ts';
 import { MemoryFileSystem } from './storage/memory-file.ts';
 import { NodeFileSystem } from './storage/node-file.ts';
@@ -129,6 +130,8 @@ export class Database {
   readonly #delayMs: number;
   readonly #scope: RootScope;
   #recorder: Recorder | undefined;
+  /** Plans of questions by their shapes. */
+  readonly plans: PlanCache;
   #isClosed = false;
   /** Waiting asynchronous writers, first come first served. */
   readonly #queue: (() => void)[] = [];
@@ -185,6 +188,7 @@ export class Database {
     }
     this.#points = new StorePointAccess(this.#store);
     this.#source = new EmbeddedSource(this.#store);
+    this.plans = new PlanCache(this.#storage.ledger);
     this.#scope = new RootScope(this);
     if (options.record !== undefined) this.#record(options.record);
     if (open_.size === 0) process.on('exit', flushAll);
@@ -645,6 +649,7 @@ export class Database {
     if (this.#store.transaction.isOpen) this.#store.rollback();
     this.#recorder?.close();
     this.#work.close();
+    this.plans.clear();
     try {
       this.#storage.close();
     } catch (cause) {

@@ -37,6 +37,7 @@ import type {
   RecordOf,
   UniqueOf,
 } from './objects/types.ts';
+import type { PlanCache } from './query/plan-cache.ts';
 import { type RecordedScope, unrecorded } from './recording/recorded-handles.ts';
 import { Bucket } from './store/bucket.ts';
 import { schemaChange } from './store/schema-changes.ts';
@@ -120,6 +121,18 @@ export abstract class DatabaseScope implements ObjectScope {
     const found = this.database.store.schema(this.view).find(name, this.view);
     if (found === undefined || found instanceof Bucket) return [];
     return found.indexes.map((index) => index.definition);
+  }
+
+  get pagesRead(): number {
+    return this.database.storage.file.reads;
+  }
+
+  get plans(): PlanCache {
+    return this.database.plans;
+  }
+
+  version(name: string): object | undefined {
+    return this.database.store.schema(this.view).find(name, this.view);
   }
 
   changeSchema(change: SchemaChange): void {

@@ -2,16 +2,21 @@
  * Queries of one collection: immutable, each method answers a new one, and nothing is read before
  * a method that answers rows. One equality on an indexed field goes straight to the index.
  */
+import { nameHint } from '../base/nearest.ts';
 import { failure } from '../errors.ts';
 import type { Batch } from '../model/batch.ts';
 import type { SourceView } from '../model/source.ts';
 import { setField, type Value } from '../model/value.ts';
-import type { AggregateFunction, Plan } from '../query/algebra.ts';
+import type { AggregateColumn, AggregateFunction, Plan } from '../query/algebra.ts';
+import { Analysis, reportText, type NodeReport } from '../query/analysis.ts';
 import { nextBatch, operatorOf, synchronous } from '../query/execute.ts';
 import { planText } from '../query/explain.ts';
 import { and, column, eachColumn, not, or, type Expression } from '../query/expression.ts';
 import { rowsOf } from '../query/kernels.ts';
-import type { Operator as PlanOperator } from '../query/operator.ts';
+import type { Execution, Operator as PlanOperator } from '../query/operator.ts';
+import { bound, nameText, shapeOf, withSlots } from '../query/parameters.ts';
+import { boundsOf, type PlannedState } from '../query/plan-cache.ts';
+import type { Arguments } from '../query/ranges.ts';
 import { rewritten } from '../query/rewrite.ts';
 import { rowPlanOf, type RowPlan } from '../query/row-plan.ts';
 import type { Access } from './access.ts';
@@ -58,6 +63,12 @@ export interface Explanation {
   readonly execution: 'row plan' | 'vectors';
   /** The plan as text, one node a line. */
   readonly text: string;
+}
+
+/** How a query was answered, with what each node of the plan did. */
+export interface Analysed extends Explanation {
+  /** The topmost node with its inputs; of a row plan one node, which is all of it. */
+  readonly report: NodeReport;
 }
 
 /** Fields of a record that hold numbers. */
@@ -185,13 +196,13 @@ export class Query<R, T> implements Iterable<T> {
       const lookup = access.byField.get(this.#field)!;
       return lookup.index.getAll(this.#operand, access.scope.view) as T[];
     }
-    const { plan, names, make } = this.#prepared();
+    const { prepared, values } = this.#asked();
+    const { names, make, rowPlan } = prepared;
     const { view } = access.scope;
     const rows: T[] = [];
-    const rowPlan = this.#rowPlan(plan);
-    if (rowPlan !== undefined) rowPlan(view, (row) => rows.push(make(row, view) as T));
-    else
-      eachRow(this.#operator(plan, view), names.length, (row) => rows.push(make(row, view) as T));
+    const visit = (row: readonly Value[]): unknown => rows.push(make(row, view) as T);
+    if (rowPlan !== undefined && rowPlan(view, visit, values)) return rows;
+    eachRow(this.#operator(bound(prepared.plan, values), view), names.length, visit);
     return rows;
   }
 
@@ -232,10 +243,12 @@ export class Query<R, T> implements Iterable<T> {
   [Symbol.iterator](): IterableIterator<T> {
     const access = this.#access;
     if (!access.isThere()) return ([] as T[])[Symbol.iterator]();
-    const { plan, names, make } = this.#prepared();
+    const { prepared, values } = this.#asked();
+    const { names, make } = prepared;
     const view = access.scope.hold();
     try {
-      return new Rows<T>(access, view, this.#operator(plan, view), names.length, make);
+      const operator = this.#operator(bound(prepared.plan, values), view);
+      return new Rows<T>(access, view, operator, names.length, make);
     } catch (cause) {
       access.scope.release(view);
       throw cause;
@@ -248,34 +261,114 @@ export class Query<R, T> implements Iterable<T> {
    * @example
    * console.log(customers.where({ region: 3 }).explain().text);
    */
-  explain(): Explanation {
-    const { plan } = this.#prepared();
-    const execution = this.#rowPlan(plan) === undefined ? 'vectors' : 'row plan';
-    return { plan, execution, text: planText(plan, this.#access.tables) };
+  explain(): Explanation;
+  /**
+   * Runs the query, and shows what each node of its plan did: rows, milliseconds, pages read from
+   * the file, most bytes of working memory, spilled runs. `text` has it in a line a node.
+   *
+   * @example
+   * console.log(customers.all().orderBy('name').explain({ analyze: true }).text);
+   */
+  explain(options: { readonly analyze: true }): Analysed;
+  explain(options: { readonly analyze?: boolean }): Explanation;
+  explain(options: { readonly analyze?: boolean } = {}): Explanation {
+    requireExplain(options);
+    this.#access.scope.check();
+    const { prepared, values } = this.#asked();
+    const plan = bound(prepared.plan, values);
+    const execution = prepared.rowPlan === undefined ? 'vectors' : 'row plan';
+    if (options.analyze !== true)
+      return { plan, execution, text: planText(plan, this.#access.tables) };
+    return this.#access.read(() => this.#analysed(plan, prepared, values));
+  }
+
+  #analysed(plan: Plan, prepared: Prepared, values: Arguments): Analysed {
+    const { scope, tables } = this.#access;
+    const analysis = new Analysis({
+      pagesRead: () => scope.pagesRead,
+      workBytes: () => scope.ledger.bytesOf('work'),
+      now: () => performance.now(),
+    });
+    const { rowPlan } = prepared;
+    let isDone = false;
+    if (rowPlan !== undefined)
+      analysis.time(plan, () => {
+        isDone = rowPlan(scope.view, () => analysis.addRow(plan), values);
+      });
+    if (isDone) {
+      const report = { ...analysis.report(plan, tables), inputs: [] };
+      const below = planText(plan, tables).split('\n').slice(1);
+      const text = [`${reportText(report)}: a row plan`, ...below].join('\n');
+      return { plan, execution: 'row plan', report, text };
+    }
+    eachRow(operatorOf(plan, this.#execution(scope.view), analysis), 0, () => undefined);
+    const report = analysis.report(plan, tables);
+    return { plan, execution: 'vectors', report, text: reportText(report) };
   }
 
   // From what is asked to a plan.
 
-  #rowPlan(plan: Plan): RowPlan | undefined {
-    const { scope, tables } = this.#access;
-    return rowPlanOf(plan, tables, (name) => scope.collection(name));
-  }
-
   #operator(plan: Plan, view: number): PlanOperator {
-    const { scope } = this.#access;
-    return operatorOf(plan, synchronous(scope.source, view, scope.work));
+    return operatorOf(plan, this.#execution(view));
   }
 
-  #prepared(): Prepared {
+  #execution(view: number): Execution {
+    const { scope } = this.#access;
+    return synchronous(scope.source, view, scope.work);
+  }
+
+  /** The plan of this query's shape, made or found, and the query's own constants. */
+  #asked(total?: AggregateColumn): Asked {
     const access = this.#access;
+    const { scope, name } = access;
     const spec = this.#whole();
+    const values: (Value | readonly Value[])[] = [];
+    const condition = spec.condition === undefined ? '' : shapeOf(spec.condition, values);
+    if (condition === undefined) return { prepared: this.#prepared(spec, total), values: [] };
+    const shape = `${nameText(name)}${specText(spec, total)}${condition}`;
+    const version = scope.version(name);
+    const recordCount = version === undefined ? 0 : access.points.count(scope.view);
+    const state: PlannedState = { version, recordCount };
+    const found = scope.plans.find(shape, state, values) as Prepared | undefined;
+    if (found !== undefined) return { prepared: found, values };
+    const slotted =
+      spec.condition === undefined ? spec : { ...spec, condition: withSlots(spec.condition) };
+    const prepared = this.#prepared(slotted, total);
+    const bounds =
+      slotted.condition === undefined ? [] : boundsOf(slotted.condition, access.tables, name);
+    scope.plans.keep(shape, state, values, bounds, prepared, nodesOf(prepared.plan));
+    return { prepared, values };
+  }
+
+  #prepared(spec: QuerySpec, total: AggregateColumn | undefined): Prepared {
+    const access = this.#access;
+    const { scope, tables } = access;
+    if (total !== undefined) return this.#preparedTotal(spec, total);
     const wholeOpen = spec.select === undefined && access.isOpenHere;
     const names = spec.select ?? (wholeOpen ? access.keyFields : access.fieldNames());
-    const plan = rewritten(this.#plan(spec, names), access.tables);
+    const plan = rewritten(this.#plan(spec, names), tables);
+    const { points } = access;
     const make = wholeOpen
-      ? (row: readonly Value[], view: SourceView) => access.points.getByKey(row, view)
+      ? (row: readonly Value[], view: SourceView) => points.getByKey(row, view)
       : maker(names);
-    return { plan, names, make };
+    const rowPlan = rowPlanOf(plan, tables, (name) => scope.collection(name));
+    return { plan, names, make, rowPlan };
+  }
+
+  #preparedTotal(spec: QuerySpec, total: AggregateColumn): Prepared {
+    const access = this.#access;
+    const isBounded = spec.limit !== undefined || spec.offset !== 0;
+    const select = spec.select ?? (spec.distinct ? access.fieldNames() : []);
+    const names = new Set(total.column === undefined ? select : [...select, total.column]);
+    const input = this.#plan({ ...spec, order: isBounded ? spec.order : [] }, [...names]);
+    const plan: Plan = { node: 'aggregate', input, groups: [], aggregates: [total] };
+    const { tables } = access;
+    return {
+      plan: rewritten(plan, tables),
+      names: [total.name],
+      make: maker([]),
+      rowPlan: undefined,
+    };
   }
 
   #plan(spec: QuerySpec, names: readonly string[]): Plan {
@@ -306,13 +399,12 @@ export class Query<R, T> implements Iterable<T> {
     const isBounded = spec.limit !== undefined || spec.offset !== 0;
     if (field === undefined && spec.condition === undefined && !isBounded && !spec.distinct)
       return access.points.count(access.scope.view);
-    const select = spec.select ?? (spec.distinct ? access.fieldNames() : []);
-    const names = new Set([...select, ...(field === undefined ? [] : [field])]);
-    const inner = this.#plan({ ...spec, order: isBounded ? spec.order : [] }, [...names]);
-    const aggregate = { name, function: name, ...(field !== undefined && { column: field }) };
-    const plan: Plan = { node: 'aggregate', input: inner, groups: [], aggregates: [aggregate] };
+    if (field === undefined && this.#field !== undefined)
+      return access.byField.get(this.#field)!.index.ids([this.#operand], [], access.scope.view);
+    const total = { name, function: name, ...(field !== undefined && { column: field }) };
+    const { prepared, values } = this.#asked(total);
     let result: Value = null;
-    eachRow(this.#operator(rewritten(plan, access.tables), access.scope.view), 1, (row) => {
+    eachRow(this.#operator(bound(prepared.plan, values), access.scope.view), 1, (row) => {
       result = row[0]!;
     });
     return result;
@@ -323,6 +415,45 @@ interface Prepared {
   readonly plan: Plan;
   readonly names: readonly string[];
   readonly make: (row: readonly Value[], view: SourceView) => unknown;
+  readonly rowPlan: RowPlan | undefined;
+}
+
+function requireExplain(options: unknown): void {
+  if (!isPlainObject(options)) throw failure('usage.argument', 'explain: takes an object');
+  for (const name of Object.keys(options)) {
+    if (name === 'analyze') continue;
+    const hint = nameHint(name, ['analyze']);
+    throw failure('usage.argument', `${name} is not an option of explain`, {
+      detail: { option: name },
+      ...(hint !== undefined && { hint }),
+    });
+  }
+}
+
+/** A plan with the constants of a question in the places of its parameters. */
+interface Asked {
+  readonly prepared: Prepared;
+  readonly values: Arguments;
+}
+
+/** What a query asks beside its condition, as text. */
+function specText(spec: QuerySpec, total: AggregateColumn | undefined): string {
+  const { select, order, limit, offset, distinct } = spec;
+  const parts = [
+    total === undefined ? '' : `${total.function}${nameText(total.column ?? '')}`,
+    select === undefined ? '*' : select.map(nameText).join(''),
+    order.map((key) => `${key.descending ? '-' : '+'}${nameText(key.field)}`).join(''),
+    `${limit ?? ''},${offset},${distinct ? 'distinct' : ''}`,
+  ];
+  return `|${parts.join('|')}|`;
+}
+
+/** Objects that a plan is made of, texts by their length, for its charge. */
+function nodesOf(value: unknown): number {
+  if (typeof value === 'string') return value.length / 64;
+  if (typeof value !== 'object' || value === null) return 0;
+  if (value instanceof Uint8Array) return value.length / 64;
+  return Object.values(value).reduce((sum: number, each) => sum + nodesOf(each), 1);
 }
 
 function projected(input: Plan, names: readonly string[]): Plan {

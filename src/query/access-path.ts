@@ -35,6 +35,8 @@ export interface Tables {
   collection(name: string): CollectionDefinition | undefined;
   indexes(name: string): readonly IndexDefinition[];
   statistics(name: string): CollectionStatistics;
+  /** Least and greatest number in columns that an order begins with. */
+  edges(name: string): ReadonlyMap<string, readonly [number, number]>;
 }
 
 /** A key order that can be read by: an index, or the collection's own. */
@@ -124,7 +126,20 @@ interface PartTerms {
   readonly used: readonly Expression[];
 }
 
-function pathBy(
+/** A path that reads all of an order; `undefined` if that misses records or repeats them. */
+export function wholeOrder(
+  order: KeyOrder,
+  condition: Expression,
+  rows: number,
+): PathChoice | undefined {
+  if (order.isPartial || order.elementPart >= 0) return undefined;
+  const access = Object.freeze(order.index === undefined ? {} : { index: order.index });
+  const none = { fixedParts: 0, residual: condition, isPoints: false };
+  return { access, order, rows, cost: Infinity, ...none };
+}
+
+/** The path by one order that narrows a condition's rows; `undefined` if it does not. */
+export function pathBy(
   tables: Tables,
   collection: string,
   order: KeyOrder,
@@ -321,7 +336,7 @@ function intervalShare(
   return sides === 1 ? INTERVAL_SHARE : INTERVAL_SHARE * INTERVAL_SHARE;
 }
 
-function asNumber(value: Value | undefined): number | undefined {
+export function asNumber(value: Value | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
   const kind = kindOf(value);
   return kind === KIND.int || kind === KIND.float ? Number(numberOf(value)) : undefined;

@@ -6,6 +6,7 @@ import { BATCH_ROWS, type Batch } from '../model/batch.ts';
 import { isPending, type RecordSource, type SourceView } from '../model/source.ts';
 import type { WorkSpace } from '../model/work.ts';
 import { columnsOf, type Plan } from './algebra.ts';
+import type { Analysis } from './analysis.ts';
 import {
   FilterOperator,
   LimitOperator,
@@ -17,16 +18,33 @@ import {
 import { DistinctOperator, GroupOperator, SortOperator, TotalOperator } from './sort-operators.ts';
 import type { Execution, Operator } from './operator.ts';
 
-/** The operators of a plan; whoever asks closes the topmost, which closes all. */
-export function operatorOf(plan: Plan, execution: Execution): Operator {
+/**
+ * The operators of a plan; whoever asks closes the topmost, which closes all. Under an analysis
+ * each of them is measured.
+ */
+export function operatorOf(plan: Plan, execution: Execution, analysis?: Analysis): Operator {
+  if (analysis === undefined) return made(plan, execution, undefined);
+  const own = analysis.executionOf(plan, execution);
+  return analysis.wrap(plan, made(plan, own, { analysis, execution }));
+}
+
+/** What the inputs of an analysed node are made with. */
+interface Analysed {
+  readonly analysis: Analysis;
+  readonly execution: Execution;
+}
+
+function made(plan: Plan, execution: Execution, analysed: Analysed | undefined): Operator {
+  const inputOf = (input: Plan): Operator =>
+    operatorOf(input, analysed?.execution ?? execution, analysed?.analysis);
   if (plan.node === 'scan') return new ScanOperator(plan, execution);
   if (plan.node === 'values') return new ValuesOperator(plan.rows, plan.columns.length, execution);
   if (plan.node === 'union')
     return new UnionOperator((ordinal) => {
       const input = plan.inputs[ordinal];
-      return input === undefined ? undefined : operatorOf(input, execution);
+      return input === undefined ? undefined : inputOf(input);
     });
-  const input = operatorOf(plan.input, execution);
+  const input = inputOf(plan.input);
   try {
     return over(plan, input, execution);
   } catch (cause) {

@@ -67,7 +67,8 @@ function scanText(scan: ScanNode, tables: Tables): string {
   return `${parts.join(' ')} → ${scan.columns.join(', ') || 'no columns'}`;
 }
 
-function nodeText(plan: Plan, tables: Tables): string {
+/** One node of a plan as text, without its inputs. */
+export function nodeText(plan: Plan, tables: Tables): string {
   switch (plan.node) {
     case 'scan':
       return scanText(plan, tables);

@@ -218,6 +218,15 @@ export function onPath(value: Value, path: readonly string[] | undefined): Value
   return (at ?? null) as Value;
 }
 
+/** Calls with every term of a condition, those of terms included. */
+export function eachCondition(expression: Expression, visit: (term: Expression) => void): void {
+  visit(expression);
+  if (expression.kind === 'and' || expression.kind === 'or')
+    for (const term of expression.terms) eachCondition(term, visit);
+  else if (expression.kind === 'not' || expression.kind === 'isTrue')
+    eachCondition(expression.term, visit);
+}
+
 /** Calls with every column that an expression reads. */
 export function eachColumn(expression: Expression, visit: (name: string) => void): void {
   switch (expression.kind) {

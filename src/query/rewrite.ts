@@ -10,12 +10,16 @@ import {
   covers,
   directionOf,
   keyOrders,
+  pathBy,
   scanCost,
+  wholeOrder,
   type KeyOrder,
+  type PathChoice,
   type Tables,
 } from './access-path.ts';
 import {
   columnsOf,
+  inputsOf,
   mapPlan,
   withInputs,
   type Plan,
@@ -37,7 +41,9 @@ export const REWRITES: readonly Rewrite[] = Object.freeze([
   { name: 'foldConstants', apply: (plan) => mapPlan(plan, foldConstants) },
   { name: 'mergeFilters', apply: (plan) => mapPlan(plan, mergeFilters) },
   { name: 'pushFilters', apply: (plan) => mapPlan(plan, pushFilters) },
+  { name: 'limitBelowProject', apply: (plan) => mapPlan(plan, limitBelowProject) },
   { name: 'pruneColumns', apply: (plan) => pruneColumns(plan, new Set(columnsOf(plan))) },
+  { name: 'rangesInOrder', apply: rangesInOrder },
   { name: 'unionOfIndexes', apply: (plan, tables) => mapPlan(plan, (p) => unionOf(p, tables)) },
   { name: 'rangesIntoScans', apply: (plan, tables) => mapPlan(plan, (p) => rangesIn(p, tables)) },
   { name: 'orderByIndex', apply: (plan, tables) => mapPlan(plan, (p) => orderByIndex(p, tables)) },
@@ -140,6 +146,13 @@ function substituted(
   return isPossible ? result : undefined;
 }
 
+/** Rows that are left out are not computed. */
+function limitBelowProject(plan: Plan): Plan {
+  if (plan.node !== 'limit' || plan.input.node !== 'project') return plan;
+  const below = Object.freeze({ ...plan, input: plan.input.input });
+  return withInputs(plan.input, [limitBelowProject(below)]);
+}
+
 /** Scans read only the columns that something above them reads. */
 function pruneColumns(plan: Plan, wanted: ReadonlySet<string>): Plan {
   if (plan.node === 'scan') {
@@ -164,6 +177,81 @@ function rangesIn(plan: Plan, tables: Tables): Plan {
   if (path === undefined || path.cost >= scanCost(tables, scan.collection) + 4) return plan;
   const access: ScanNode = Object.freeze({ ...scan, access: path.access });
   return filtered(access, path.residual);
+}
+
+/** What sorting a row costs, in records read one after the other. */
+const SORT_COST = 1;
+/** Share of rows that pass a condition of which nothing is known. */
+const RESIDUAL_SHARE = 1 / 3;
+
+/**
+ * Sorted rows of a condition are read in their order, where an index gives both and that costs less
+ * than the best path and a sort: few of many rows in an order are found without reading them all.
+ */
+function rangesInOrder(plan: Plan, tables: Tables): Plan {
+  if (plan.node === 'limit' && plan.input.node === 'sort' && plan.count !== undefined) {
+    const { input } = plan;
+    const read = filterInOrder(input.input, input.keys, tables, plan.offset + plan.count);
+    if (read !== undefined) return withInputs(plan, [read]);
+  }
+  if (plan.node === 'sort') {
+    const read = filterInOrder(plan.input, plan.keys, tables, plan.limit);
+    if (read !== undefined) return read;
+  }
+  return withInputs(
+    plan,
+    inputsOf(plan).map((each) => rangesInOrder(each, tables)),
+  );
+}
+
+function filterInOrder(
+  plan: Plan,
+  keys: readonly SortKey[],
+  tables: Tables,
+  wanted: number | undefined,
+): Plan | undefined {
+  if (plan.node !== 'filter' || plan.input.node !== 'scan') return undefined;
+  const { condition } = plan;
+  const scan = plan.input;
+  const { collection, columns } = scan;
+  if (scan.access !== undefined || scan.limit !== undefined) return undefined;
+  if (conjunctsOf(condition).some((term) => term.kind === 'or')) return undefined; // see `unionOf`
+  const key = tables.collection(collection)?.key;
+  const idField = key?.kind === 'integer' ? key.field : undefined;
+  const orders = keyOrders(tables, collection);
+  const paths = orders.map((order) => pathBy(tables, collection, order, condition, columns));
+  const all = tables.statistics(collection).recordCount;
+  const matching = Math.min(
+    all * RESIDUAL_SHARE,
+    ...paths.map((path) => (path === undefined ? all : matchingRows(path))),
+  );
+  const scanned = Math.min(scanCost(tables, collection), ...paths.map((path) => path?.cost ?? all));
+  let least = scanned + matching * SORT_COST;
+  let best: { readonly path: PathChoice; readonly reverse: boolean } | undefined;
+  orders.forEach((order, i) => {
+    const path = paths[i] ?? wholeOrder(order, condition, all);
+    if (path === undefined) return;
+    const direction = directionOf(order, path.fixedParts, keys, idField);
+    if (direction === undefined) return;
+    const rows = Math.min(path.rows, wanted ?? all);
+    // Where some rows do not pass, twice as many are taken to be read as their share says.
+    const read =
+      path.residual === undefined
+        ? rows
+        : Math.min(path.rows, (2 * rows * path.rows) / Math.max(1, matching));
+    const ranges = path.access.ranges?.length ?? 1;
+    const cost = costOf(tables, collection, order, read, ranges, columns);
+    if (cost >= least) return;
+    least = cost;
+    best = { path, reverse: direction === 'reverse' };
+  });
+  if (best === undefined) return undefined;
+  const { path, reverse } = best;
+  return filtered(withAccess(scan, { ...path.access, reverse }), path.residual);
+}
+
+function matchingRows({ rows, residual }: PathChoice): number {
+  return residual === undefined ? rows : rows * RESIDUAL_SHARE;
 }
 
 /**

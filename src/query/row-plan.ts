@@ -2,7 +2,7 @@
  * Row plans: a plan whose scan names whole keys is compiled to a loop over `PointAccess`, one
  * record at a time, without batches (DESIGN section 6).
  *
- *   limit?  project?  filter?  scan by points
+ *   project?  limit?  filter?  scan by points
  *
  * The rows are those of the vectorised operators, in the same order (law Q2).
  */
@@ -14,12 +14,21 @@ import { KIND, kindOf, numberOf, type KindName, type Value } from '../model/valu
 import { keyOrders, type Tables } from './access-path.ts';
 import type { Plan, ProjectedColumn, ScanNode } from './algebra.ts';
 import { evaluate, type Expression } from './expression.ts';
+import { boundExpression } from './parameters.ts';
+import { rangesOf, type Arguments } from './ranges.ts';
 
 /** Most keys that a row plan looks up. */
 const POINTS_MAX = 64;
 
-/** Calls with the columns of each row. */
-export type RowPlan = (view: SourceView, visit: (row: Value[]) => void) => void;
+/**
+ * Calls with the columns of each row, for the constants of a question where the plan has
+ * parameters; answers false, and calls nothing, where those are no keys of the collection.
+ */
+export type RowPlan = (
+  view: SourceView,
+  visit: (row: Value[]) => void,
+  values?: Arguments,
+) => boolean;
 
 interface Shape {
   readonly scan: ScanNode;
@@ -35,13 +44,13 @@ function shapeOf(plan: Plan): Shape | undefined {
   let count = Infinity;
   let columns: readonly ProjectedColumn[] | undefined;
   let condition: Expression | undefined;
+  if (at.node === 'project') {
+    columns = at.columns;
+    at = at.input;
+  }
   if (at.node === 'limit') {
     offset = at.offset;
     count = at.count ?? Infinity;
-    at = at.input;
-  }
-  if (at.node === 'project') {
-    columns = at.columns;
     at = at.input;
   }
   if (at.node === 'filter') {
@@ -51,17 +60,15 @@ function shapeOf(plan: Plan): Shape | undefined {
   return at.node === 'scan' ? { scan: at, condition, columns, offset, count } : undefined;
 }
 
-/** The keys that a scan names one by one, `undefined` if it reads intervals. */
-function pointsOf(scan: ScanNode, tables: Tables): readonly (readonly Value[])[] | undefined {
+/** Whether a scan names keys one by one, and reads no intervals. */
+function isByPoints(scan: ScanNode, tables: Tables): boolean {
   const ranges = scan.access?.ranges;
-  if (ranges === undefined || ranges.length > POINTS_MAX) return undefined;
+  if (ranges === undefined || ranges.length > POINTS_MAX) return false;
   const order = keyOrders(tables, scan.collection).find(
     (each) => each.index === scan.access!.index,
   );
-  if (order === undefined) return undefined;
-  if (order.index === undefined && !areKeys(ranges, tables.collection(scan.collection)!))
-    return undefined;
-  const isPoint = ranges.every(
+  if (order === undefined) return false;
+  return ranges.every(
     ({ from, to, fromExclusive, toInclusive }) =>
       from !== undefined &&
       from === to &&
@@ -69,7 +76,6 @@ function pointsOf(scan: ScanNode, tables: Tables): readonly (readonly Value[])[]
       toInclusive === true &&
       from.length === order.parts.length,
   );
-  return isPoint ? ranges.map((range) => range.from!) : undefined;
 }
 
 /** Whether values are of the kinds that the parts of a collection's own key have. */
@@ -91,20 +97,30 @@ export function rowPlanOf(
 ): RowPlan | undefined {
   const shape = shapeOf(plan);
   if (shape === undefined) return undefined;
-  const points = pointsOf(shape.scan, tables);
-  if (points === undefined) return undefined;
-  const { key } = tables.collection(shape.scan.collection)!;
-  const isOwn = shape.scan.access!.index === undefined;
-  const keys = isOwn ? points.flatMap((point) => keyOf(key, point)) : points;
-  const lookUp = recordsOf(shape.scan, keys, collection(shape.scan.collection));
-  const { scan, condition, columns, offset, count } = shape;
+  if (!isByPoints(shape.scan, tables)) return undefined;
+  const { scan, columns, offset, count } = shape;
+  const definition = tables.collection(scan.collection)!;
+  const { source, index } = scan.access!;
+  const lookUp = recordsOf(scan, collection(scan.collection));
   const most = scan.limit ?? Infinity;
-  return (view, visit) => {
+  return (view, visit, values) => {
+    const isAsked = values !== undefined && source !== undefined;
+    const ranges = isAsked ? rangesOf(source, values) : scan.access!.ranges!;
+    if (index === undefined && !areKeys(ranges, definition)) return false;
+    const points: (readonly Value[])[] = [];
+    for (const { from } of ranges) {
+      if (index !== undefined) points.push(from!);
+      else points.push(...keyOf(definition.key, from!));
+    }
+    const condition =
+      values === undefined || shape.condition === undefined
+        ? shape.condition
+        : boundExpression(shape.condition, values);
     let record: RecordFields;
     const valueOf = (name: string): Value => record[name] ?? null;
     let read = 0;
     let passed = 0;
-    lookUp(view, (found) => {
+    lookUp(points, view, (found) => {
       record = found;
       if (read++ >= most) return false;
       if (condition !== undefined && evaluate(condition, valueOf) !== true) return true;
@@ -117,6 +133,7 @@ export function rowPlanOf(
       );
       return true;
     });
+    return true;
   };
 }
 
@@ -129,19 +146,20 @@ function keyOf(key: RecordKey, point: readonly Value[]): readonly (readonly Valu
   return typeof number === 'bigint' || Number.isSafeInteger(number) ? [[number]] : [];
 }
 
-type Records = (view: SourceView, visit: (record: RecordFields) => boolean) => void;
+type Records = (
+  points: readonly (readonly Value[])[],
+  view: SourceView,
+  visit: (record: RecordFields) => boolean,
+) => void;
 
 /** The records of keys, in the order of the scan, until the visitor answers false. */
-function recordsOf(
-  scan: ScanNode,
-  points: readonly (readonly Value[])[],
-  collection: PointCollection,
-): Records {
-  const inOrder = scan.access?.reverse === true ? [...points].reverse() : points;
-  const { index: name } = scan.access!;
+function recordsOf(scan: ScanNode, collection: PointCollection): Records {
+  const { index: name, reverse } = scan.access!;
+  const inOrder = <T>(points: readonly T[]): readonly T[] =>
+    reverse === true ? [...points].reverse() : points;
   if (name === undefined) {
-    return (view, visit) => {
-      for (const point of inOrder) {
+    return (points, view, visit) => {
+      for (const point of inOrder(points)) {
         const record = collection.getByKey(point, view);
         if (record !== undefined && !visit(record)) return;
       }
@@ -149,11 +167,11 @@ function recordsOf(
   }
   const index = collection.index(name);
   const ids: RecordId[] = [];
-  return (view, visit) => {
-    for (const point of inOrder) {
+  return (points, view, visit) => {
+    for (const point of inOrder(points)) {
       const count = index.ids(point, ids, view);
       for (let i = 0; i < count; i++) {
-        const id = ids[scan.access?.reverse === true ? count - 1 - i : i]!;
+        const id = ids[reverse === true ? count - 1 - i : i]!;
         const record = collection.get(id, view);
         if (record !== undefined && !visit(record)) return;
       }

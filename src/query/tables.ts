@@ -5,12 +5,17 @@
 import type { CollectionDefinition, IndexDefinition } from '../model/schema.ts';
 import type { CollectionStatistics, RecordSource, SourceView } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
-import { OWN_ORDER, type Tables } from './access-path.ts';
+import { asNumber, keyOrders, OWN_ORDER, type Tables } from './access-path.ts';
 
 /** Share of records by which a count may change before statistics are asked for again. */
 const STALE_SHARE = 0.25;
 /** Records whose coming and going never makes statistics stale. */
 const STALE_RECORDS = 64;
+
+/** Whether so many records are so different from so many before that plans may differ. */
+export function isStale(before: number, count: number): boolean {
+  return Math.abs(count - before) > STALE_RECORDS + before * STALE_SHARE;
+}
 
 /** Where the knowledge comes from. */
 export interface TablesSource {
@@ -48,12 +53,25 @@ export class RememberedTables implements Tables {
     const count = this.#source.count(name);
     const indexCount = this.#source.indexes(name).length;
     if (known !== undefined && known.indexCount === indexCount) {
-      const before = known.statistics.recordCount;
-      if (Math.abs(count - before) <= STALE_RECORDS + before * STALE_SHARE) return known.statistics;
+      if (!isStale(known.statistics.recordCount, count)) return known.statistics;
     }
     const statistics = this.#ask(name);
     this.#known.set(name, { statistics, indexCount });
     return statistics;
+  }
+
+  edges(name: string): ReadonlyMap<string, readonly [number, number]> {
+    const edges = new Map<string, readonly [number, number]>();
+    const orders = keyOrders(this, name);
+    for (const { name: index, least, greatest } of this.statistics(name).indexes) {
+      const order = orders.find((each) => (each.index ?? OWN_ORDER) === index);
+      const part = order?.parts[0];
+      if (part === undefined || part.path !== undefined || part.elements === true) continue;
+      const [a, b] = [asNumber(least), asNumber(greatest)];
+      if (a !== undefined && b !== undefined && a !== b)
+        edges.set(part.field, [Math.min(a, b), Math.max(a, b)]);
+    }
+    return edges;
   }
 
   #ask(name: string): CollectionStatistics {

@@ -166,6 +166,76 @@ describe('Collection', () => {
     expect(customers.where({ id: 3 }).explain().execution).toBe('row plan');
   });
 
+  test('a question asked again with other constants is planned once', () => {
+    const customers = filled(200);
+    const ask = (region: number, name: string): number[] =>
+      customers
+        .where({ region, name })
+        .toArray()
+        .map(({ id }) => id);
+    for (let i = 0; i < 40; i++) {
+      const expected = Array.from({ length: 200 }, (_, n) => n + 1).filter(
+        (id) => id % 4 === i % 4 && id % 10 === i % 10,
+      );
+      expect(ask(i % 4, `N${i % 10}`)).toEqual(expected);
+    }
+    const { plans } = db.memory().accounts;
+    expect(plans).toBeGreaterThan(0);
+    ask(3, 'N3');
+    expect(db.memory().accounts.plans).toBe(plans);
+    // Another index, and the same question is planned anew.
+    const before = customers.where({ name: 'N3', id: { '>': 5 } });
+    expect(before.explain().text).not.toContain('by index "name, id"');
+    const { index, ...rest } = CUSTOMERS;
+    const wider = db.collection('customers', { ...rest, index: [...index, ['name', 'id']] });
+    const after = wider.where({ name: 'N3', id: { '>': 8 } });
+    expect(after.explain().text).toContain('by index "name, id"');
+    expect(after.count()).toBe(19);
+    // Bounds that hold little and bounds that hold much are planned apart.
+    expect(customers.where('id', '>', 198).explain().text).toContain('by key id [198 < key]');
+    for (let i = 0; i < 400; i++)
+      customers
+        .all()
+        .limit(i + 1)
+        .offset(i)
+        .toArray();
+    expect(db.memory().accounts.plans).toBeLessThan(512 * 1024);
+  });
+
+  test('explain with analyze runs the query and tells what each node did', () => {
+    const customers = filled(3000);
+    const query = customers.where('region', '>=', 1).orderBy('email').select('email');
+    const { report, text, execution } = query.explain({ analyze: true });
+    expect(execution).toBe('vectors');
+    expect([report.node, report.rows, report.spills]).toEqual(['project email', 2250, 0]);
+    const sort = report.inputs[0]!;
+    expect([sort.node, sort.rows]).toEqual(['sort by email', 2250]);
+    expect(sort.memoryBytes).toBeGreaterThan(2250 * 20);
+    const scan = sort.inputs[0]!.node.startsWith('filter')
+      ? sort.inputs[0]!.inputs[0]!
+      : sort.inputs[0]!;
+    expect(scan.memoryBytes).toBeGreaterThan(0);
+    expect(report.ms).toBeGreaterThanOrEqual(sort.ms);
+    expect(text.split('\n')[1]).toMatch(
+      /^ {2}sort by email \(2250 rows, [\d.]+ ms, \d+ pages read, \d+ bytes\)$/,
+    );
+    const points = customers.where({ region: 1, name: 'N1' }).explain({ analyze: true });
+    expect(points.execution).toBe('row plan');
+    expect([points.report.rows, points.report.inputs]).toEqual([150, []]);
+    expect(() => query.explain({ analyse: true } as never)).toThrow(
+      code('usage.argument', 'Did you mean "analyze"?'),
+    );
+    db.close();
+    db = open(':memory:', { memory: '2 MiB' });
+    const many = filled(6000);
+    const wide = many.all().orderBy('name').explain({ analyze: true }).report;
+    const spilled = wide.inputs[0]!;
+    expect(spilled.node).toBe('sort by name');
+    expect(spilled.spills).toBeGreaterThan(0);
+    expect(spilled.spilledBytes).toBeGreaterThan(6000 * 10);
+    expect(wide.pagesRead).toBeGreaterThan(0);
+  });
+
   test('iteration reads a snapshot, lazily, and gives it back', () => {
     const customers = filled();
     let seen = 0;

@@ -18,6 +18,9 @@ import {
   within,
   type Expression,
 } from '../../src/query/expression.ts';
+import { fold } from '../../src/query/fold.ts';
+import { bound, shapeOf, withSlots } from '../../src/query/parameters.ts';
+import type { Arguments } from '../../src/query/ranges.ts';
 import { REWRITES, rewritten } from '../../src/query/rewrite.ts';
 import { rowPlanOf } from '../../src/query/row-plan.ts';
 import { PendingSource } from '../store/pending-source.ts';
@@ -71,6 +74,76 @@ defineProperty({
     const plan = rewritten(filterOf(not(condition)), trial.tables);
     expectIds(trial, plan, condition, run(trial, plan));
   },
+});
+
+/** A condition of the same shape with other constants. */
+function revalued(random: Random, expression: Expression): Expression {
+  const again = (each: Expression): Expression => revalued(random, each);
+  switch (expression.kind) {
+    case 'compare': {
+      const { right } = expression;
+      if (right.kind !== 'literal' || right.value === null) return expression;
+      const value = random.pick<Value>([random.below(400), random.below(8), 'ab', 2.5, true]);
+      return { ...expression, right: literal(value) };
+    }
+    case 'and':
+    case 'or':
+      return { ...expression, terms: expression.terms.map(again) };
+    case 'not':
+    case 'isNull':
+    case 'isTrue':
+      return { ...expression, term: again(expression.term) };
+    case 'in': {
+      const from = random.below(300);
+      return { ...expression, values: expression.values.map((_, i) => from + 3 * i) };
+    }
+    case 'prefix':
+      return { ...expression, text: random.pick(['a', 'ab', 'b', 'é']) };
+    case 'contains':
+      return expression.value === null
+        ? expression
+        : { ...expression, value: random.pick([1, 3, 'a', 'ab']) };
+    default:
+      return expression;
+  }
+}
+
+function checkShapes(seed: number, other: (values: Arguments) => Arguments): void {
+  const trial = openTrial(seed);
+  const { random, tables, opened } = trial;
+  let asked = 0;
+  for (let i = 0; i < 2 * QUESTIONS; i++) {
+    const condition = fold(randomCondition(random));
+    const keys = random.chance(0.5) ? randomOrder(random) : [];
+    const shape = shapeOf(condition, []);
+    if (shape === undefined) continue;
+    const input = filterOf(withSlots(condition));
+    const template = rewritten(keys.length === 0 ? input : { node: 'sort', keys, input }, tables);
+    const rowPlan = rowPlanOf(template, tables, (name) => opened.points.collection(name));
+    for (let turn = 0; turn < 3; turn++) {
+      const next = revalued(random, condition);
+      const values: (Value | readonly Value[])[] = [];
+      if (shapeOf(next, values) !== shape) continue;
+      asked++;
+      const plan = bound(template, other(values));
+      const found = run(trial, plan);
+      expectIds(trial, plan, next, found);
+      found.forEach((row, at) => {
+        if (at > 0) expect(compareRows(keys, found[at - 1]!, row)).toBeLessThanOrEqual(0);
+      });
+      const ids: Value[] = [];
+      const isDone = rowPlan?.(LATEST, (row) => ids.push(row[0]!), other(values));
+      if (isDone === true) expect(ids).toEqual(found.map((row) => row['id']));
+    }
+  }
+  expect(asked).toBeGreaterThan(20);
+}
+
+defineProperty({
+  name: 'queries Q1: the plan of a shape answers for other constants, too',
+  cases: 6,
+  run: (seed) => checkShapes(seed, (values) => values),
+  canary: (seed) => checkShapes(seed, (values) => [...values].reverse()),
 });
 
 defineProperty({
@@ -338,6 +411,29 @@ describe('P7: indexes serve more than equality on one column', () => {
       input: scanOf(['t']),
     };
     expect(text(order)).toContain('sort by t');
+  });
+
+  test('a range read in the order asked for, as far as the limit', () => {
+    const ordered = (condition: Expression, column_: string): Plan => ({
+      node: 'limit',
+      offset: 0,
+      count: 3,
+      input: {
+        node: 'project',
+        columns: [{ name: 'id', expression: column('id') }],
+        input: {
+          node: 'sort',
+          keys: [{ column: column_, descending: false }],
+          input: filterOf(condition),
+        },
+      },
+    });
+    expect(text(ordered(compare('>=', column('id'), literal(100)), 'id'))).toMatch(
+      /^project id\n {2}limit 3\n {4}scan items by .*\[100 <= key\] limit 3 → id$/,
+    );
+    expect(text(ordered(compare('>=', column('a'), literal(1)), 'a'))).toContain(
+      'by index "a" alone [1 <= key] limit 3',
+    );
   });
 
   test('index-only reads', () => {
