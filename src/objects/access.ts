@@ -17,7 +17,7 @@ import {
 import { TRANSACTION, type PointCollection, type PointIndex } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 import { edgesBy, RememberedTables } from '../query/tables.ts';
-import { isPlainObject } from './conditions.ts';
+import { isPlainObject, operandOf } from './conditions.ts';
 import type { Declaration } from './declaration.ts';
 import { applyDrift, driftOf } from './drift.ts';
 import type { ObjectScope } from './scope.ts';
@@ -25,6 +25,9 @@ import type { StandardResult } from './types.ts';
 
 /** How records are found by equal values of some fields. */
 export interface Lookup {
+  /** Whether null equals null, and names one record at most. */
+  readonly findsNull: boolean;
+  readonly hasElements: boolean;
   readonly index: PointIndex;
   readonly fields: readonly string[];
   /** What `typeof` says of operands that need no further check; for indexes of one field. */
@@ -94,8 +97,10 @@ export class Access {
     const isBinary = index.parts.every((part) => part.collation === 'binary');
     const lookup: Lookup = {
       index: this.points.index(index.name),
+      findsNull: index.nulls === 'equal',
+      hasElements,
       fields,
-      operandType: isBinary ? (OPERAND_TYPES[field?.type ?? ''] ?? '') : '',
+      operandType: isBinary && fields.length === 1 ? (OPERAND_TYPES[field?.type ?? ''] ?? '') : '',
     };
     if (index.unique) this.#unique.set(textOf(fields), lookup);
     if (fields.length === 1 && !hasElements && !this.byField.has(fields[0]!))
@@ -187,9 +192,20 @@ export class Access {
       return this.get(this.keyFields.length === 1 ? key[names[0]!] : this.#keyOf(key));
     }
     const { view } = this.scope;
-    if (names.length === 1) return lookup.index.get(requireValue(names[0]!, key[names[0]!]), view);
-    const values = lookup.fields.map((name) => requireValue(name, key[name]));
+    if (names.length === 1) {
+      const value = this.#lookedUp(lookup, names[0]!, key[names[0]!]);
+      if (value === null && !lookup.findsNull) return undefined;
+      return lookup.index.get(value, view);
+    }
+    const values = lookup.fields.map((name) => this.#lookedUp(lookup, name, key[name]));
+    if (values.includes(null) && !lookup.findsNull) return undefined;
     return lookup.index.getByParts(values, view);
+  }
+
+  /** A value to look up: checked unless it is plainly of the field's type. */
+  #lookedUp(lookup: Lookup, name: string, value: unknown): Value {
+    if (typeof value === lookup.operandType || lookup.hasElements) return requireValue(name, value);
+    return operandOf(this.definition, name, value);
   }
 
   #noUnique(names: readonly string[]): Error {

@@ -4,6 +4,7 @@
  */
 import type { LoadRequest } from '../kv/key-value.ts';
 import type { BulkLoadAsyncOptions, BulkLoadOptions, BulkReport } from '../model/bulk.ts';
+import { failure } from '../errors.ts';
 import type { RecordInput } from '../model/record.ts';
 import { Access } from './access.ts';
 import type { Condition, OperandFor, Operator } from './conditions.ts';
@@ -84,7 +85,7 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
 
   /** Returns the records of keys, in their order; `undefined` where there is none. */
   getMany(keys: Iterable<Id | U>): (R | undefined)[] {
-    return Array.from(keys, (key) => this.get(key));
+    return Array.from(requireIterable('getMany', keys), (key) => this.get(key));
   }
 
   /** Tells whether there is a record with the key. */
@@ -134,6 +135,7 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
 
   /** Writes many records that must be new, all or none; returns their keys. */
   insertMany(records: Iterable<I>): Id[] {
+    requireIterable('insertMany', records);
     return this.#access.write(() => Array.from(records, (record) => this.insert(record)));
   }
 
@@ -236,4 +238,9 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
   [Symbol.iterator](): IterableIterator<R> {
     return this.all()[Symbol.iterator]();
   }
+}
+
+function requireIterable<T>(method: string, given: Iterable<T>): Iterable<T> {
+  if (typeof (given as Partial<Iterable<T>> | null)?.[Symbol.iterator] === 'function') return given;
+  throw failure('usage.argument', `${method}: takes a list or another iterable`);
 }

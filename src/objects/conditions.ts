@@ -8,10 +8,12 @@
  * Null is compared as a value here: `{ joined: null }` and `['joined', '=', null]` ask for records
  * without one, `'!='` for those with one.
  */
+import { ByteWriter } from '../base/bytes.ts';
 import { nameHint } from '../base/nearest.ts';
 import { failure } from '../errors.ts';
 import { accept, describeValue, fieldOf, type CollectionDefinition } from '../model/schema.ts';
 import { KIND, kindOf, type Kind, type Value } from '../model/value.ts';
+import { writeValue } from '../model/value-codec.ts';
 import {
   and as allOf,
   column,
@@ -199,6 +201,7 @@ function comparison(
       requireList(definition, name as string);
       return contains(term, elementOf(name as string, operand));
     case 'prefix':
+      requireText(definition, name as string);
       if (typeof operand === 'string') return prefixed(term, operand);
       throw failure('usage.argument', `prefix: takes a text, not ${typeof operand}`);
     default: {
@@ -210,6 +213,14 @@ function comparison(
       return compare(operator as Comparison, term, literal(null));
     }
   }
+}
+
+function requireText(definition: CollectionDefinition, name: string): void {
+  const type = fieldOf(definition, pathOf(name, definition.fields)[0]!)?.type ?? 'any';
+  if (['any', 'json', 'text', 'map'].includes(type)) return;
+  throw failure('usage.argument', `prefix: ${name} is ${type}, which begins with no text`, {
+    detail: { field: name, type },
+  });
 }
 
 /** Refuses to look for elements in what never is a list. */
@@ -224,8 +235,17 @@ function requireList(definition: CollectionDefinition, name: string): void {
   });
 }
 
+/** Refuses lists and maps that no record can hold: too deep, or with what is no value. */
+function requireStorable(value: Value): void {
+  writeValue(new ByteWriter(256), value);
+}
+
 function elementOf(name: string, value: unknown): Value {
-  if (value !== undefined && kindOf(value) !== undefined) return value as Value;
+  if (value !== undefined) {
+    const kind = kindOf(value);
+    if (kind === KIND.list || kind === KIND.map) requireStorable(value as Value);
+    return value as Value;
+  }
   throw failure('usage.argument', `${name} is asked to contain undefined`);
 }
 
@@ -251,6 +271,12 @@ export function columnOf(definition: CollectionDefinition, name: unknown): Expre
   if (typeof name !== 'string') throw failure('usage.argument', 'a field is named by a text');
   const [field, ...path] = pathOf(name, definition.fields);
   requireFieldName(definition, field!);
+  const type = fieldOf(definition, field!)?.type ?? 'any';
+  if (path.length > 0 && !['map', 'json', 'any'].includes(type)) {
+    throw failure('usage.argument', `${name} is a path into ${field}, which is ${type}`, {
+      detail: { field: name, type },
+    });
+  }
   return column(field!, path);
 }
 
@@ -266,13 +292,14 @@ export function requireFieldName(definition: CollectionDefinition, name: string)
 }
 
 /** The operand as it compares with the field; refuses what the field can never hold. */
-function operandOf(definition: CollectionDefinition, name: string, value: unknown): Value {
+export function operandOf(definition: CollectionDefinition, name: string, value: unknown): Value {
   if (value === undefined) {
     throw failure('usage.argument', `${name} is compared with undefined`, {
       hint: 'Compare with null to ask for records without a value.',
     });
   }
   const kind = kindOf(value);
+  if (kind === KIND.list || kind === KIND.map) requireStorable(value as Value);
   const path = pathOf(name, definition.fields);
   const field = path.length === 1 ? fieldOf(definition, name) : undefined;
   if (field === undefined || kind === KIND.null) return value as Value;

@@ -9,6 +9,7 @@ import type { RecordFields } from '../model/record.ts';
 import {
   defineCollection,
   defineField,
+  DEFAULT_LAYOUT,
   defineIndex,
   fieldOf,
   type CollectionDefinition,
@@ -18,7 +19,7 @@ import {
   type NullPolicy,
   type TreeLayout,
 } from '../model/schema.ts';
-import { isPlainObject } from './conditions.ts';
+import { columnOf, isPlainObject } from './conditions.ts';
 import type { Value } from '../model/value.ts';
 import type { FieldsInput, FieldTypes, KeyInput, StandardSchema } from './types.ts';
 
@@ -112,6 +113,7 @@ export function declare(
     throw failure('usage.argument', `the settings of collection ${name} are an object`);
   }
   requireSettings(name, settings, SETTINGS);
+  requireKinds(name, settings);
   const validator = validatorOf(settings.fields);
   const defaults = Object.entries(settings.defaults ?? {}) as [string, Value | (() => Value)][];
   const fields = fieldsOf(name, settings, validator, Object.fromEntries(defaults));
@@ -151,6 +153,29 @@ function requireSettings(where: string, settings: object, names: readonly string
   }
 }
 
+/** Refuses settings of another kind than they have. */
+function requireKinds(name: string, settings: CollectionSettings): void {
+  const { key, unique, index, defaults, open, layout, migrate } = settings;
+  const isKey = key === undefined || typeof key === 'string' || Array.isArray(key);
+  const isObject = (value: unknown): boolean => value === undefined || isPlainObject(value);
+  const kinds: readonly (readonly [string, boolean, string])[] = [
+    ['key', isKey, 'a field or a list of fields'],
+    ['unique', unique === undefined || Array.isArray(unique), 'a list of indexes'],
+    ['index', index === undefined || Array.isArray(index), 'a list of indexes'],
+    ['defaults', isObject(defaults), 'an object of values by field'],
+    ['open', open === undefined || typeof open === 'boolean', 'true or false'],
+    ['layout', isObject(layout), 'an object of layout settings'],
+    ['migrate', migrate === undefined || typeof migrate === 'function', 'a function'],
+  ];
+  for (const [setting, isRight, kind] of kinds) {
+    if (isRight) continue;
+    throw failure('usage.argument', `${setting}: of collection ${name} is ${kind}`, {
+      detail: { setting },
+    });
+  }
+  requireSettings(`${name}, layout`, layout ?? {}, Object.keys(DEFAULT_LAYOUT));
+}
+
 function requireField(definition: CollectionDefinition, name: string): void {
   const names = definition.fields.map((field) => field.name);
   if (names.includes(name)) return;
@@ -182,7 +207,7 @@ function fieldsOf(
     });
   }
   const fields = Object.entries(types).map(([name, type]) => {
-    const initial = defaults[name];
+    const initial = Object.hasOwn(defaults, name) ? defaults[name] : undefined;
     return defineField(name, String(type), typeof initial === 'function' ? undefined : initial);
   });
   if (key !== undefined || fields.some((field) => field.name === 'id')) {
@@ -207,9 +232,9 @@ function anyFields(settings: CollectionSettings): FieldTypes {
 }
 
 function partsOf(setting: IndexSetting): readonly IndexPart[] {
-  if (Array.isArray(setting)) return setting as readonly IndexPart[];
-  if (typeof setting === 'object' && 'parts' in setting) return setting.parts;
-  return [setting as IndexPart];
+  const isOne = typeof setting === 'string' || Array.isArray(setting);
+  const parts = isOne || !isPlainObject(setting) || !('parts' in setting) ? setting : setting.parts;
+  return Array.isArray(parts) ? (parts as readonly IndexPart[]) : [parts as IndexPart];
 }
 
 function partText(part: IndexPart): string {
@@ -236,7 +261,7 @@ function indexOf(
   layoutDefaults: TreeLayout,
 ): IndexDefinition {
   const extra =
-    typeof setting === 'object' && 'parts' in setting
+    isPlainObject(setting) && 'parts' in setting
       ? (setting as Exclude<IndexSetting, IndexPart | readonly IndexPart[]>)
       : undefined;
   if (extra !== undefined)
@@ -255,13 +280,18 @@ const PART_SETTINGS = ['field', 'descending', 'collation', 'elements'];
 
 function indexPart(definition: CollectionDefinition, part: IndexPart): KeyPartInput {
   if (typeof part === 'object') {
-    requireSettings(`${definition.name}, index part`, part, PART_SETTINGS);
+    requireSettings(`${definition.name}, index part`, part ?? {}, PART_SETTINGS);
   }
   const whole = partText(part);
   const text = fieldOf(definition, whole) === undefined ? bareText(whole) : whole;
   const [field, ...path] = pathOf(text, definition.fields);
   const plain: Partial<Exclude<IndexPart, string>> = typeof part === 'string' ? {} : part;
   const isList = path.length === 0 && fieldOf(definition, field!)?.type === 'list';
+  for (const setting of ['descending', 'elements'] as const) {
+    if (['undefined', 'boolean'].includes(typeof plain[setting])) continue;
+    throw failure('usage.argument', `${setting}: of index part ${text} is true or false`);
+  }
+  if (path.length > 0) columnOf(definition, text);
   const elements = plain.elements ?? (text !== whole || isList);
   return { ...plain, field: field!, ...(path.length > 0 && { path }), elements };
 }

@@ -7,7 +7,13 @@ import { failure } from '../errors.ts';
 import type { Batch } from '../model/batch.ts';
 import type { SourceView } from '../model/source.ts';
 import { setField, type Value } from '../model/value.ts';
-import type { AggregateColumn, AggregateFunction, Plan } from '../query/algebra.ts';
+import type { CollectionDefinition } from '../model/schema.ts';
+import {
+  columnsOf,
+  type AggregateColumn,
+  type AggregateFunction,
+  type Plan,
+} from '../query/algebra.ts';
 import { Analysis, reportText, type NodeReport } from '../query/analysis.ts';
 import { nextBatch, operatorOf, synchronous } from '../query/execute.ts';
 import { planText } from '../query/explain.ts';
@@ -23,11 +29,12 @@ import type { Access } from './access.ts';
 import {
   expressionOf,
   isPlainObject,
-  requireFieldName,
+  columnOf,
   type Condition,
   type OperandFor,
   type Operator,
 } from './conditions.ts';
+import { pathOf } from './declaration.ts';
 import type { OperandOf, PathOf } from './types.ts';
 
 /** One key of an order. */
@@ -70,6 +77,9 @@ export interface Analysed extends Explanation {
   /** The topmost node with its inputs; of a row plan one node, which is all of it. */
   readonly report: NodeReport;
 }
+
+/** Rows with some fields, or what lies on paths. */
+export type Selected<R, N extends string> = { [P in N]: P extends keyof R ? R[P] : Value };
 
 /** Fields of a record that hold numbers. */
 type NumberField<R> = {
@@ -142,20 +152,17 @@ export class Query<R, T> implements Iterable<T> {
     return this.#joined(not(expressionOf(this.#access.definition, condition)), and);
   }
 
-  /** Narrows rows to some of their fields. */
-  select<N extends keyof R & string>(...fields: readonly N[]): Query<R, Pick<R, N>> {
+  /** Narrows rows to some of their fields; what lies on a path has the path as its name. */
+  select<N extends PathOf<R>>(...fields: readonly N[]): Query<R, Selected<R, N>> {
     if (fields.length === 0) throw failure('usage.argument', 'select: names no field');
-    for (const field of fields) requireFieldName(this.#access.definition, field);
+    for (const field of fields) columnOf(this.#access.definition, field);
     const select = [...new Set<string>(fields)];
-    return new Query<R, Pick<R, N>>(this.#access, { ...this.#whole(), select });
+    return new Query<R, Selected<R, N>>(this.#access, { ...this.#whole(), select });
   }
 
   /** Orders rows by a field, after the fields ordered by before; nulls come first. */
-  orderBy(
-    field: keyof R & string,
-    direction: 'ascending' | 'descending' = 'ascending',
-  ): Query<R, T> {
-    requireFieldName(this.#access.definition, field);
+  orderBy(field: PathOf<R>, direction: 'ascending' | 'descending' = 'ascending'): Query<R, T> {
+    columnOf(this.#access.definition, field);
     if (direction !== 'ascending' && direction !== 'descending')
       throw failure('usage.argument', `orderBy: ${String(direction)} is no direction`);
     const { order } = this.#whole();
@@ -373,15 +380,17 @@ export class Query<R, T> implements Iterable<T> {
 
   #plan(spec: QuerySpec, names: readonly string[]): Plan {
     const access = this.#access;
-    const fields = access.isOpenHere ? [...namesIn(spec, names)] : access.fieldNames();
+    const definition = scopeDefinition(access);
+    const fields = access.isOpenHere ? [...namesIn(definition, spec, names)] : access.fieldNames();
     let plan: Plan = { node: 'scan', collection: access.name, columns: fields };
     if (spec.condition !== undefined)
       plan = { node: 'filter', input: plan, condition: spec.condition };
-    if (spec.distinct) plan = { node: 'distinct', input: projected(plan, names) };
+    if (spec.distinct) plan = { node: 'distinct', input: projected(definition, plan, names) };
+    else plan = withPaths(definition, plan, spec.order, names);
     const keys = spec.order.map(({ field, descending }) => ({ column: field, descending }));
     if (spec.distinct) requireOrderOf(spec.order, names);
     if (keys.length > 0) plan = { node: 'sort', input: plan, keys };
-    if (!spec.distinct) plan = projected(plan, names);
+    if (!spec.distinct) plan = projected(definition, plan, names);
     const { limit, offset } = spec;
     if (limit === undefined && offset === 0) return plan;
     return { node: 'limit', input: plan, offset, ...(limit !== undefined && { count: limit }) };
@@ -389,7 +398,7 @@ export class Query<R, T> implements Iterable<T> {
 
   #aggregate(name: AggregateFunction, field?: string): Value {
     const access = this.#access;
-    if (field !== undefined) requireFieldName(access.definition, field);
+    if (field !== undefined) columnOf(access.definition, field);
     return access.read(() => (access.isThere() ? this.#aggregated(name, field) : null));
   }
 
@@ -456,15 +465,45 @@ function nodesOf(value: unknown): number {
   return Object.values(value).reduce((sum: number, each) => sum + nodesOf(each), 1);
 }
 
-function projected(input: Plan, names: readonly string[]): Plan {
-  const columns = names.map((name) => ({ name, expression: column(name) }));
+/** The definition as the scope has it. */
+function scopeDefinition({ scope, name, definition }: Access): CollectionDefinition {
+  return scope.definition(name) ?? definition;
+}
+
+/** Fields, and what lies on paths, under their names; a column below may have the name already. */
+function projected(definition: CollectionDefinition, input: Plan, names: readonly string[]): Plan {
+  const below = columnsOf(input);
+  const columns = names.map((name) => ({
+    name,
+    expression: below.includes(name) ? column(name) : columnOf(definition, name),
+  }));
   return { node: 'project', input, columns };
 }
 
+/** Makes columns of the paths that rows are ordered by, beside the fields that are wanted. */
+function withPaths(
+  definition: CollectionDefinition,
+  input: Plan,
+  order: readonly OrderKey[],
+  names: readonly string[],
+): Plan {
+  const fields = columnsOf(input);
+  const paths = order.map(({ field }) => field).filter((field) => !fields.includes(field));
+  if (paths.length === 0) return input;
+  const keys = order.map(({ field }) => field).filter((field) => fields.includes(field));
+  const wanted = names.map((name) => pathOf(name, definition.fields)[0]!);
+  return projected(definition, input, [...new Set([...paths, ...keys, ...wanted])]);
+}
+
 /** The fields that a query of an open collection reads. */
-function namesIn(spec: QuerySpec, names: readonly string[]): Set<string> {
-  const all = new Set(names);
-  for (const { field } of spec.order) all.add(field);
+function namesIn(
+  definition: CollectionDefinition,
+  spec: QuerySpec,
+  names: readonly string[],
+): Set<string> {
+  const fieldIn = (name: string): string => pathOf(name, definition.fields)[0]!;
+  const all = new Set(names.map(fieldIn));
+  for (const { field } of spec.order) all.add(fieldIn(field));
   if (spec.condition !== undefined) eachColumn(spec.condition, (name) => all.add(name));
   return all;
 }

@@ -305,6 +305,113 @@ describe('Collection', () => {
   });
 });
 
+describe('Collection: bad input', () => {
+  const loose = (settings: unknown, name = 'x') => db.collection(name, settings as never) as never;
+
+  test('paths: rows are ordered by, selected and aggregated by what lies on them', () => {
+    const customers = filled(9);
+    const byCity = customers.all().orderBy('extra.city', 'descending').orderBy('id');
+    expect(
+      byCity
+        .limit(4)
+        .toArray()
+        .map(({ id }) => id),
+    ).toEqual([2, 5, 8, 1]);
+    expect(byCity.select('extra.city', 'id').first()).toEqual({ 'extra.city': 'city 2', id: 2 });
+    expect(customers.all().select('extra.city').distinct().orderBy('extra.city').toArray()).toEqual(
+      ['city 0', 'city 1', 'city 2'].map((city) => ({ 'extra.city': city })),
+    );
+    expect(customers.all().max('extra.city' as never)).toBe('city 2');
+    expect([...byCity.offset(8)].map(({ id }) => id)).toEqual([9]);
+  });
+
+  test('names of the prototype of objects are names like others', () => {
+    const fields = JSON.parse('{"id":"int","__proto__":"text","constructor":"text?"}') as object;
+    const odd = db.collection('odd', { fields: fields as { id: 'int' }, key: 'id' });
+    odd.insert(JSON.parse('{"id":1,"__proto__":"x"}') as never);
+    const expected = JSON.parse('{"id":1,"__proto__":"x","constructor":null}') as object;
+    expect(odd.get(1)).toEqual(expected);
+    expect(odd.where(JSON.parse('{"__proto__":"x"}') as never).toArray()).toEqual([expected]);
+    expect(odd.where({ constructor: 'x' } as never).count()).toBe(0);
+  });
+
+  test('records that throw, repeat themselves or never end change nothing', () => {
+    const notes = db.collection('notes', { fields: { id: 'int', j: 'json?' }, key: 'id' });
+    const own = new Error('of the caller');
+    const throwing = {
+      get j(): never {
+        throw own;
+      },
+    };
+    expect(() => notes.insert(throwing)).toThrow(own);
+    const proxy = new Proxy({ j: 1 }, { get: () => throwing.j, ownKeys: () => throwing.j });
+    expect(() => notes.insert(proxy)).toThrow(own);
+    const cycle: Record<string, unknown> = {};
+    cycle['self'] = cycle;
+    let deep: unknown = 1;
+    for (let i = 0; i < 100_000; i++) deep = [deep];
+    for (const j of [cycle, deep] as never[]) {
+      expect(() => notes.insert({ j })).toThrow(code('value.size'));
+      expect(() => notes.where({ j: { '=': j } })).toThrow(code('value.size'));
+      expect(() => notes.where('j', 'contains', j)).toThrow(code('value.size'));
+    }
+    expect(() => notes.where({ j: [() => 1] } as never)).toThrow(code('value.type'));
+    expect(notes.count()).toBe(0);
+    expect(notes.insert({ j: 1 })).toBe(1);
+  });
+
+  test('settings and arguments of another kind are refused', () => {
+    const fields = { a: 'text' };
+    for (const settings of [
+      { key: 5 },
+      { index: 'a' },
+      { index: [null] },
+      { index: [{}] },
+      { unique: { a: 1 } },
+      { defaults: 5 },
+      { migrate: 5 },
+      { open: 'yes' },
+      { layout: 5 },
+      { layout: { oder: 5 } },
+      { index: [{ field: 'a', descending: 'yes' }] },
+      { index: ['a.b'] },
+    ])
+      expect(() => loose({ fields, ...settings })).toThrow(code('usage.argument'));
+    expect(() => loose({ fields, layout: { oder: 5 } })).toThrow(
+      code('usage.argument', 'Did you mean "order"?'),
+    );
+    const customers = filled(3);
+    expect(() => customers.getMany(null as never)).toThrow(code('usage.argument'));
+    expect(() => customers.insertMany(5 as never)).toThrow(code('usage.argument'));
+    expect(() => customers.get({ email: 5 } as never)).toThrow(code('value.type'));
+    expect(customers.get({ email: null } as never)).toBeUndefined();
+    expect(() => customers.where('region.x' as never, '=', 1 as never)).toThrow(
+      code('usage.argument'),
+    );
+    expect(() => customers.where('region', 'prefix', '1')).toThrow(code('usage.argument'));
+    expect(customers.count()).toBe(3);
+  });
+
+  test('queries outlive neither their collection nor the database', () => {
+    const customers = filled(3);
+    const query = customers.where('region', '>=', 0).orderBy('name');
+    const rows = query[Symbol.iterator]();
+    expect(rows.next().done).toBe(false);
+    db.close();
+    for (const ask of [
+      () => query.toArray(),
+      () => [...query],
+      () => query.count(),
+      () => query.explain(),
+      () => query.explain({ analyze: true }),
+      () => rows.next(),
+      () => customers.get(1),
+      () => customers.save({ id: 1, email: 'a', region: 1, name: 'x' }),
+    ])
+      expect(ask).toThrow(code('usage.closed'));
+  });
+});
+
 describe('Collection: lists and their elements', () => {
   const POSTS = {
     fields: { id: 'int', tags: 'list', region: 'int?', slugs: 'list?', extra: 'json?' },

@@ -75,6 +75,7 @@ export function mustCompile(): void {
   cities.insert({ country: 'no', city: 'Oslo' });
   cities.get(['no', 'Oslo']);
   notes.insert({ text: 'a' });
+  void customers.all().orderBy('extra.city').select('id', 'extra.city').first()?.['extra.city'];
   posts.where('tags', 'contains', 'x').where({ tags: { contains: 3 } });
   posts.where('extra.words', 'contains', null);
   posts.get({ slugs: 'x' });
@@ -114,6 +115,10 @@ export function mustNotCompile(): void {
   tagged.where({ tags: { contains: 3 } });
   // @ts-expect-error a field that is not there
   customers.all().orderBy('nmae');
+  // @ts-expect-error a path into a text
+  customers.all().orderBy('email.x');
+  // @ts-expect-error a path into a text
+  customers.all().select('email.x');
   // @ts-expect-error not a number
   customers.all().sum('email');
   // @ts-expect-error a type that is not there
