@@ -37,6 +37,7 @@ const KV: Readonly<Record<string, Arguments>> = {
   first: 'range',
   last: 'range',
   range: 'range',
+  keys: 'range',
 };
 
 const COLLECTION: Readonly<Record<string, Arguments>> = {
@@ -191,10 +192,10 @@ export class RecordedScope {
       if (kind === undefined) return this.#skipping('KeyValue', name, original);
       return (...given) => {
         const args = materialised(name as string, given);
-        if (name === 'range') {
+        if (name === 'range' || name === 'keys') {
           const rows = original(...args) as Iterable<unknown>;
           return new CountedRows(rows, (found) =>
-            this.#note({ op: 'range', on, args: this.#arguments(kind, args), found }),
+            this.#note({ op: name, on, args: this.#arguments(kind, args), found }),
           );
         }
         return this.#call(

@@ -43,6 +43,7 @@ const PHASE_OF: Readonly<Record<string, ReplayPhase>> = {
   first: 'range',
   last: 'range',
   range: 'range',
+  keys: 'range',
   query: 'query',
   commit: 'commit',
   reopen: 'open',
@@ -188,7 +189,7 @@ export class Replay {
 
   #answer(operation: Operation, answer: unknown): Answer {
     const { op, end, rowsMax } = operation;
-    if (op === 'range' || end === 'iterate') {
+    if (op === 'range' || op === 'keys' || end === 'iterate') {
       return this.#iterated(operation, answer as Iterable<unknown>, rowsMax);
     }
     const isHashed = this.isHashing && !isBounded(operation);
@@ -211,7 +212,7 @@ export class Replay {
   #iterated(operation: Operation, rows: Iterable<unknown>, most: number): Answer {
     let count = 0;
     let hash = 0;
-    const isHashed = this.isHashing && operation.op === 'range';
+    const isHashed = this.isHashing && operation.op !== 'query';
     if (most === 0) return { rows: 0, hash: 0 };
     for (const row of rows) {
       if (isHashed) hash = (hash + hashOf(row)) | 0;

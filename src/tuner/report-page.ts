@@ -19,11 +19,14 @@ p, li { max-width: 52rem; } .soft { color: var(--soft); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
-  white-space: nowrap; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
+  white-space: nowrap; } th:first-child, td:first-child { text-align: left; padding-left: 0;
+  white-space: normal;
+  min-width: 9rem; }
+td:last-child { white-space: normal; }
 .faster { color: var(--faster); } .slower { color: var(--slower); }
 .draw { color: var(--draw); } .unresolved { color: var(--open); }
 .answer { border-left: 4px solid var(--faster); padding: .1rem 1rem; margin: 1.2rem 0; }
-.bad { border-left-color: var(--slower); }
+.keep { border-left-color: var(--draw); } .bad { border-left-color: var(--slower); }
 code { font: .9em ui-monospace, monospace; border: 1px solid var(--line);
   padding: .1em .35em; border-radius: 3px; }
 svg { max-width: 100%; height: auto; }
@@ -52,16 +55,18 @@ export function pageOf(report: Report): string {
 <title>Monochord: ${escape(report.workload)}</title><style>${STYLE}</style></head><body>
 <h1>${escape(report.workload)}</h1>
 <p class="soft">${escape(report.description)}.</p>
-<div class="answer${isBad ? ' bad' : ''}">
+<div class="answer${isBad ? ' bad' : recommendation.isChange ? '' : ' keep'}">
 <p><strong>${recommendation.isChange ? 'Recommended' : 'Keep'}:
 ${escape(recommendation.name)}</strong>,
 because ${escape(recommendation.reason)}. If the mix drifts, ${escape(recommendation.safest)} loses
 least.</p>
 ${recommendation.isChange ? `<p><code>${escape(recommendation.command)}</code></p>` : ''}
-<p>${escape(report.confirmation)}</p></div>
+<p>${escape(report.confirmation)}</p>
+${report.notes.map((note) => `<p class="soft">Note: ${escape(note)}.</p>`).join('\n')}</div>
 <h2>Difference from the defaults</h2>
 <p class="soft">Dots are means, bars the interval of each comparison; left of zero is faster. Inside
-the grey band a difference is too small to count. Hollow dots are not resolved.</p>
+the grey band a difference is too small to count. Hollow dots are not resolved; one without a bar has
+no interval yet.</p>
 ${plots}
 <h2>CPU time, medians</h2>
 <div class="wide">${timesTable(report)}</div>
@@ -90,21 +95,41 @@ No prediction stands beside the measurements: there is no cost model yet.</p>
 }
 
 const WIDTH = 860;
-const LEFT = 150;
 const RIGHT = 150;
 const ROW = 24;
+/** Where plots begin: right of the names, which are cut off when they are too long. */
+const LEFT_MIN = 150;
+const NAME_MAX = 52;
+const CHARACTER = 6.3;
+
+function shortName(name: string): string {
+  return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX - 1)}…`;
+}
+
+/** A name in a plot, whole when it is pointed at. */
+function nameText(name: string, y: number): string {
+  return `<text x="0" y="${y}">${escape(shortName(name))}<title>${escape(name)}</title></text>`;
+}
+
+function leftOf(report: Report): number {
+  const longest = Math.max(...report.entries.map((entry) => shortName(entry.name).length));
+  return Math.max(LEFT_MIN, longest * CHARACTER + 20);
+}
 
 /** One phase: a row a layout with its interval. */
 function plotOf(report: Report, phase: string): string {
   const rows = report.entries.slice(1).filter((entry) => entry.verdicts[phase] !== undefined);
   if (rows.length === 0) return '';
   const finite = (value: number): number => Math.min(20, Math.max(0.05, value));
-  const all = rows.map((entry) => entry.verdicts[phase]!);
-  const low = Math.min(0.85, ...all.map((v) => finite(v.low)));
-  const high = Math.max(1.18, ...all.map((v) => finite(v.high)));
-  const x = scaleLog([low * 0.98, high * 1.02], [LEFT, WIDTH - RIGHT]);
+  const ends = rows.flatMap((entry) => {
+    const { low: from, ratio, high: to } = entry.verdicts[phase]!;
+    return Number.isFinite(to) ? [from, to] : [ratio];
+  });
+  const low = Math.min(0.85, ...ends.map(finite));
+  const high = Math.max(1.18, ...ends.map(finite));
+  const x = scaleLog([low * 0.98, high * 1.02], [leftOf(report), WIDTH - RIGHT]);
   const height = rows.length * ROW + 48;
-  const ticks = ticksOf(low, high);
+  const ticks = apart(ticksOf(low, high), x);
   const grid = ticks.map(
     (at) =>
       `<line class="${at === 1 ? 'zero' : 'grid'}" x1="${x(at)}" x2="${x(at)}" y1="26" ` +
@@ -119,6 +144,18 @@ aria-label="${escape(phase)}: difference of each layout from the defaults">
 height="${height - 46}"/>
 ${grid.join('\n')}
 ${marks.join('\n')}</svg>`;
+}
+
+/** Pixels between the labels of two ticks. */
+const LABEL = 42;
+
+/** Ticks whose labels do not touch; zero stays. */
+function apart(ticks: readonly number[], x: (at: number) => number): number[] {
+  const kept = [1];
+  for (const at of ticks) {
+    if (kept.every((other) => Math.abs(x(at) - x(other)) >= LABEL)) kept.push(at);
+  }
+  return kept;
 }
 
 function ticksOf(low: number, high: number): number[] {
@@ -137,10 +174,13 @@ function markOf(
   const y = 38 + row * ROW;
   const { judgement, ratio, low, high } = verdict;
   const short = judgement === 'unresolved' ? 'not resolved' : judgement;
+  // One generation gives no interval: there is a dot alone.
+  const bar = Number.isFinite(high)
+    ? `<line x1="${x(finite(low))}" x2="${x(finite(high))}" y1="${y}" y2="${y}" stroke-width="2"/>`
+    : '';
   return (
-    `<g class="mark ${judgement}"><line x1="${x(finite(low))}" x2="${x(finite(high))}" y1="${y}" ` +
-    `y2="${y}" stroke-width="2"/><circle cx="${x(finite(ratio))}" cy="${y}" r="4.5" ` +
-    `stroke-width="2"/></g><text x="0" y="${y + 4}">${escape(name)}</text>` +
+    `<g class="mark ${judgement}">${bar}<circle cx="${x(finite(ratio))}" cy="${y}" r="4.5" ` +
+    `stroke-width="2"/></g>${nameText(name, y + 4)}` +
     `<text class="axis" x="${WIDTH - RIGHT + 12}" y="${y + 4}">${percent(ratio)} ${short}</text>`
   );
 }
@@ -184,14 +224,15 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 function fileBars(report: Report): string {
   const rows = report.entries.slice(0, -1).filter((entry) => entry.fileBytes !== undefined);
   const most = Math.max(...rows.map((entry) => entry.fileBytes!));
-  const x = scaleLinear([0, most], [LEFT, WIDTH - 2 * RIGHT]);
+  const left = leftOf(report);
+  const x = scaleLinear([0, most], [left, WIDTH - 1.5 * RIGHT]);
   const bars = rows.map((entry, i) => {
     const y = 8 + i * ROW;
     const end = x(entry.fileBytes!);
     const label = `${kib(entry.fileBytes)} file, ${kib(entry.memoryBytes)} of the budget`;
     return (
-      `<text x="0" y="${y + 13}">${escape(entry.name)}</text>` +
-      `<rect class="bar" x="${LEFT}" y="${y}" width="${end - LEFT}" height="16" rx="2"/>` +
+      nameText(entry.name, y + 13) +
+      `<rect class="bar" x="${left}" y="${y}" width="${end - left}" height="16" rx="2"/>` +
       `<text class="axis" x="${end + 8}" y="${y + 12}">` +
       `${label}</text>`
     );

@@ -341,13 +341,13 @@ export function replayWorkload(file: string): Workload {
       hint: 'Name the store: monochord tune app.mono --workload trace.jsonl.',
     });
   }
-  const { name, phases, operations, checked, schemas, notes } = head as ReplayHead;
+  const { name, phases, operations, checked, schemas } = head as ReplayHead;
   const lines = rest.filter((text) => text !== '').map((text) => JSON.parse(text) as ReplayLine);
   const steps = lines.map((line) => ({ operation: operationOf(line), want: line.want }));
   const byName = new Map(schemas.map((each) => [each.name, each]));
   return {
     name,
-    description: [`${operations} operations in the order they were recorded`, ...notes].join('; '),
+    description: `${operations} operations in the order they were recorded`,
     confirmation: `every configuration gave today’s answers to all ${checked} operations`,
     phases: phases.map((each) => ({ name: each })),
     interleave(context, enter) {
