@@ -65,7 +65,8 @@ ${recommendation.isChange ? `<p><code>${escape(recommendation.command)}</code></
 ${report.notes.map((note) => `<p class="soft">Note: ${escape(note)}.</p>`).join('\n')}</div>
 <h2>Difference from the defaults</h2>
 <p class="soft">Dots are means, bars the interval of each comparison; left of zero is faster. Inside
-the grey band a difference is too small to count. Hollow dots are not resolved; one without a bar has
+the grey band a difference is too small to count.
+Hollow dots are not resolved; one without a bar has
 no interval yet.</p>
 ${plots}
 <h2>CPU time, medians</h2>
