@@ -1,10 +1,11 @@
 /**
- * Builds the command line into `dist/`: `cli.js`, the worker of trials, and the licences of the
- * packages that are bundled into them. Called by `build.mjs`.
+ * Builds the command line into `dist/`, beside the core, which it uses: `cli.js`, the worker of
+ * trials, and the licences of the packages that are bundled into them. Called by `build.mjs`.
  */
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'tsdown';
+import { takeCore } from './build-core.mjs';
 
 /** Packages that the command line imports; what they depend on is bundled with them. */
 const BUNDLED = ['commander', 'cli-table3', 'jstat', 'd3-scale'];
@@ -49,6 +50,7 @@ export async function buildCli(root, folder = join(root, 'dist')) {
     clean: false,
     dts: false,
     logLevel: 'error',
+    plugins: [takeCore(root)],
     deps: { alwaysBundle: [/./], onlyBundle: false },
   });
   chmodSync(join(folder, 'cli.js'), 0o755);

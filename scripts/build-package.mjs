@@ -3,14 +3,15 @@
  * CommonJS bundle, an ES module and declarations. Called by `build.mjs`, and by tests of what is
  * built, with a folder of their own.
  *
- * The CommonJS bundle is the one instance; the ES module re-exports its names, so that a program
+ * The CommonJS files are the one instance; the ES module re-exports their names, so that a program
  * that mixes `import` and `require` has one set of classes and open databases. `level` takes the
- * core from the bundle beside it.
+ * core from the file beside it.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { build } from 'tsdown';
+import { buildCore } from './build-core.mjs';
 
 /** Small, so that importing is fast; names stay, so that stacks and profiles can be read. */
 const minify = { compress: true, mangle: false, codegen: { removeWhitespace: true } };
@@ -30,7 +31,7 @@ function writeModule(folder, name) {
   const lines = names.map((each) => `export const ${each} = core.${each};`);
   // `require` instead of `import`: Node would scan the whole bundle for the names it exports.
   const head =
-    "import { createRequire } from 'node:module';\n\n" +
+    "const { createRequire } = process.getBuiltinModule('module');\n" +
     `const core = createRequire(import.meta.url)('./${name}.cjs');\n`;
   writeFileSync(join(folder, `${name}.js`), `${head}${lines.join('\n')}\n`);
   writeFileSync(join(folder, `${name}.d.ts`), `export * from './${name}.cjs';\n`);
@@ -48,7 +49,10 @@ function takeCoreFromBundle(file) {
 /** `dts`: declarations too, which take seconds. Answers the names of the core. */
 export async function buildPackage(root, folder = join(root, 'dist'), dts = true) {
   const entry = { index: 'src/index.ts' };
-  await build({ ...common, cwd: root, entry, dts, outDir: folder, clean: true });
+  rmSync(folder, { recursive: true, force: true });
+  const only = { emitDtsOnly: true };
+  if (dts) await build({ ...common, cwd: root, entry, dts: only, outDir: folder, clean: false });
+  await buildCore(root, folder);
   await build({
     ...common,
     cwd: root,

@@ -11,7 +11,6 @@
  * handles taken from an asynchronous transaction see that one; handles of a snapshot its commit.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { type DatabaseError, failure, LimitError } from './errors.ts';
 import type { KeyValue, KeyValueOptions } from './kv/key-value.ts';
@@ -24,6 +23,7 @@ import {
   TRANSACTION,
 } from './model/source.ts';
 import type { Value } from './model/value.ts';
+import type { WorkSpace } from './model/work.ts';
 import { Collection } from './objects/collection.ts';
 import type { CollectionSettings, IndexSetting } from './objects/declaration.ts';
 import { Session } from './objects/session.ts';
@@ -104,9 +104,13 @@ export interface CheckReport {
 function spillPath(storage: Storage, path: string): string {
   const name = `${basename(path)}-spill-${process.pid}-${++spillNames}`;
   if (path === ':memory:') return 'spill';
-  return join(storage.readOnly ? tmpdir() : dirname(storage.path), name);
+  return join(storage.readOnly ? temporaryFolder() : dirname(storage.path), name);
 }
 let spillNames = 0;
+
+function temporaryFolder(): string {
+  return process.getBuiltinModule('node:os').tmpdir(); // opening does without
+}
 
 const open_ = new Set<Database>();
 
@@ -121,8 +125,8 @@ export class Database {
   readonly #storage: Storage;
   readonly #store: Store;
   readonly #points: StorePointAccess;
-  readonly #source: EmbeddedSource;
-  readonly #work: LedgerWorkSpace;
+  #source: EmbeddedSource | undefined;
+  #work: LedgerWorkSpace | undefined;
   readonly #durability: Durability;
   readonly #snapshotAgeMsMax: number;
   readonly #memoryFiles: MemoryFileSystem | undefined;
@@ -130,8 +134,7 @@ export class Database {
   readonly #delayMs: number;
   readonly #scope: RootScope;
   #recorder: Recorder | undefined;
-  /** Plans of questions by their shapes. */
-  readonly plans: PlanCache;
+  #plans: PlanCache | undefined;
   #isClosed = false;
   /** Waiting asynchronous writers, first come first served. */
   readonly #queue: (() => void)[] = [];
@@ -175,20 +178,13 @@ export class Database {
       writeEach: options.writeEach ?? false,
       now: () => performance.now(),
     });
-    this.#work = new LedgerWorkSpace(
-      this.#storage.ledger,
-      this.#fs,
-      spillPath(this.#storage, path),
-    );
     try {
-      this.#store = openStore(this.#storage, collations, this.#work);
+      this.#store = openStore(this.#storage, collations, () => this.work);
     } catch (cause) {
       this.#storage.abandon();
       throw cause;
     }
     this.#points = new StorePointAccess(this.#store);
-    this.#source = new EmbeddedSource(this.#store);
-    this.plans = new PlanCache(this.#storage.ledger);
     this.#scope = new RootScope(this);
     if (options.record !== undefined) this.#record(options.record);
     if (open_.size === 0) process.on('exit', flushAll);
@@ -648,8 +644,8 @@ export class Database {
     if (this.#immediate !== undefined) clearImmediate(this.#immediate);
     if (this.#store.transaction.isOpen) this.#store.rollback();
     this.#recorder?.close();
-    this.#work.close();
-    this.plans.clear();
+    this.#work?.close();
+    this.#plans?.clear();
     try {
       this.#storage.close();
     } catch (cause) {
@@ -716,12 +712,23 @@ export class Database {
     return this.#points.collection(name);
   }
 
+  /** Made by the first question, as `work`: a `get` of a key needs neither. */
   get source(): EmbeddedSource {
-    return this.#source;
+    return (this.#source ??= new EmbeddedSource(this.#store));
+  }
+
+  /** Plans of questions by their shapes. */
+  get plans(): PlanCache {
+    return (this.#plans ??= new PlanCache(this.#storage.ledger));
   }
 
   get work(): LedgerWorkSpace {
-    return this.#work;
+    return (this.#work ??= this.#makeWork());
+  }
+
+  #makeWork(): LedgerWorkSpace {
+    const path = spillPath(this.#storage, this.path);
+    return new LedgerWorkSpace(this.#storage.ledger, this.#fs, path);
   }
 
   /** Begins the transaction of one write; answers false if the caller's is open already. */
@@ -750,7 +757,7 @@ export class Database {
 }
 
 /** Lays an empty file out and opens the store. */
-function openStore(storage: Storage, collations: Collations, work: LedgerWorkSpace): Store {
+function openStore(storage: Storage, collations: Collations, work: () => WorkSpace): Store {
   if (storage.nextPage === 1 && !storage.readOnly) {
     storage.begin();
     Store.create(storage);

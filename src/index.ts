@@ -46,15 +46,20 @@ export {
 } from './model/temporal.ts';
 export { float, Float, int, Int } from './model/value.ts';
 export type { Value, ValueMap } from './model/value.ts';
-export { Collection } from './objects/collection.ts';
+export type { Collection } from './objects/collection.ts';
 export type { CollectionOf } from './scopes.ts';
-export { and, Combination, not, or } from './objects/conditions.ts';
-export type { Condition, FieldCondition, FieldConditions, Operator } from './objects/conditions.ts';
+export { and, not, or } from './objects/conditions.ts';
+export type {
+  Combination,
+  Condition,
+  FieldCondition,
+  FieldConditions,
+  Operator,
+} from './objects/conditions.ts';
 export type { CollectionSettings, IndexPart, IndexSetting } from './objects/declaration.ts';
-export { Query } from './objects/query.ts';
-export type { Analysed, Explanation } from './objects/query.ts';
+export type { Analysed, Explanation, Query } from './objects/query.ts';
 export type { NodeReport } from './query/analysis.ts';
-export { Session } from './objects/session.ts';
+export type { Session } from './objects/session.ts';
 export type { FieldTypes, RecordInputOf, RecordOf, StandardSchema } from './objects/types.ts';
 export type { OpenOptions } from './options.ts';
 export type { RecordingReport, RecordOptions } from './recording/recorder.ts';

@@ -69,14 +69,12 @@ interface CollectionMethod {
 /** What all scopes share. */
 export abstract class DatabaseScope implements ObjectScope {
   protected readonly database: Database;
-  readonly source: RecordSource<never>;
   readonly ledger: Ledger;
   /** Writes down what handles of this scope are asked; absent unless `record` was given. */
   recording: RecordedScope | undefined;
 
   constructor(database: Database) {
     this.database = database;
-    this.source = database.source;
     this.ledger = database.storage.ledger;
   }
 
@@ -107,6 +105,10 @@ export abstract class DatabaseScope implements ObjectScope {
 
   get isReadOnly(): boolean {
     return this.database.storage.readOnly;
+  }
+
+  get source(): RecordSource<never> {
+    return this.database.source;
   }
 
   get work(): WorkSpace {

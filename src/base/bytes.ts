@@ -110,6 +110,21 @@ export function copyBytes(
   else for (let i = 0; i < count; i++) target[to + i] = source[from + i]!;
 }
 
+/** Sign of the first difference of two pieces of the same length. */
+export function comparePieces(
+  a: Uint8Array,
+  aAt: number,
+  b: Uint8Array,
+  bAt: number,
+  length: number,
+): number {
+  for (let i = 0; i < length; i++) {
+    const difference = a[aAt + i]! - b[bAt + i]!;
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
 /** Orders two pieces of bytes as unsigned bytes, a prefix first: negative, 0 or positive. */
 export function compareBytes(
   a: Uint8Array,

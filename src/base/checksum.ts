@@ -8,8 +8,6 @@
  * `crc32` is the polynomial 0xEDB88320 (IEEE 802.3) by two routes with one result: slicing-by-4 in
  * JavaScript for short inputs, `zlib.crc32` for long ones where the running Node has it.
  */
-import * as zlib from 'node:zlib';
-
 const PRIME_1 = 0x9e3779b1 | 0;
 const PRIME_2 = 0x85ebca77 | 0;
 const PRIME_3 = 0xc2b2ae3d | 0;
@@ -95,15 +93,20 @@ export function crc32Plain(bytes: Uint8Array, from: number, to: number, seed: nu
 }
 
 type NativeCrc32 = (data: Uint8Array, value: number) => number;
-const nativeCrc32 = (zlib as { crc32?: NativeCrc32 }).crc32;
+
+/** Loaded at the first long input: importing the package and opening a file do without. */
+function loadNative(): NativeCrc32 {
+  const zlib = process.getBuiltinModule('node:zlib') as { crc32?: NativeCrc32 };
+  return zlib.crc32 ?? ((bytes, seed) => crc32Plain(bytes, 0, bytes.length, seed));
+}
+let nativeCrc32: NativeCrc32 | undefined;
 
 /** Below this length the call into zlib costs more than the loop (FEASIBILITY 15.2). */
 const NATIVE_FROM_BYTES = 512;
 
 /** CRC-32 of `bytes[from..to)` as a signed 32-bit number, continued from `seed`. */
 export function crc32(bytes: Uint8Array, from: number, to: number, seed: number): number {
-  if (to - from < NATIVE_FROM_BYTES || nativeCrc32 === undefined) {
-    return crc32Plain(bytes, from, to, seed);
-  }
+  if (to - from < NATIVE_FROM_BYTES) return crc32Plain(bytes, from, to, seed);
+  nativeCrc32 ??= loadNative();
   return nativeCrc32(bytes.subarray(from, to), seed >>> 0) | 0;
 }

@@ -24,6 +24,7 @@ import {
 import type { Path } from './btree-path.ts';
 import { EntryReader } from './btree-reader.ts';
 import type { Tree } from './btree.ts';
+import type { Overflow } from './overflow.ts';
 import { LATEST, WRITER, type BufferId, type View } from './pages.ts';
 
 /** Where a cursor stands. */
@@ -52,7 +53,7 @@ export class Cursor extends EntryReader {
   #cellHead = 2;
 
   constructor(tree: Tree, view: View) {
-    super(tree.pages, tree.overflow);
+    super(tree.pages);
     this.#tree = tree;
     this.#path = tree.newPath();
     this.view = view;
@@ -60,6 +61,10 @@ export class Cursor extends EntryReader {
     this.#isWriter = view === WRITER;
     this.#node = new Node(tree.pages);
     this.#words = new Int32Array(0);
+  }
+
+  override get overflow(): Overflow {
+    return this.#tree.overflow;
   }
 
   /** Goes to the first entry; false if there is none. */

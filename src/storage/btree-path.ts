@@ -6,6 +6,7 @@
  * key bytes compared only where heads are equal (FEASIBILITY 1.2). It checks of each node what
  * keeps it inside the page and the descent finite: structure, kind, level, directory, cell area.
  */
+import { comparePieces } from '../base/bytes.ts';
 import {
   cellHeadBytes,
   CELLS_WORD,
@@ -24,7 +25,7 @@ import {
   PREFIX_WORD,
   ROOT_HEADER_END,
 } from './btree-node.ts';
-import { compareBytes, type Overflow } from './overflow.ts';
+import type { Overflow } from './overflow.ts';
 import {
   PAGE_HEADER_BYTES,
   type BufferId,
@@ -51,7 +52,7 @@ export class Path {
   buffer: BufferId = -1;
   readonly isBTree: boolean;
   readonly #pages: Pages;
-  readonly #overflow: Overflow;
+  readonly #tree: { readonly overflow: Overflow };
   readonly #root: PageId;
   readonly #structure: number;
   readonly #node: Node;
@@ -64,13 +65,13 @@ export class Path {
 
   constructor(
     pages: Pages,
-    overflow: Overflow,
+    tree: { readonly overflow: Overflow },
     root: PageId,
     structure: StructureId,
     isBTree: boolean,
   ) {
     this.#pages = pages;
-    this.#overflow = overflow;
+    this.#tree = tree;
     this.#root = root;
     this.#structure = structure | 0;
     this.isBTree = isBTree;
@@ -342,7 +343,7 @@ export class Path {
     if (at + tail > node.usableBytes) throw node.corrupt('end of a key', at + tail);
     const rest = keyLength - prefix - HEAD_BYTES;
     const most = rest < tail ? rest : tail;
-    const sign = compareBytes(node.bytes, node.base + at, key, prefix + HEAD_BYTES, most);
+    const sign = comparePieces(node.bytes, node.base + at, key, prefix + HEAD_BYTES, most);
     if (sign !== 0) return sign;
     if ((slot & LONG_KEY) === 0) return suffix - (keyLength - prefix);
     const inPage = prefix + suffix;
@@ -350,7 +351,7 @@ export class Path {
     const descriptor = node.keyDescriptorAt(i);
     this.#pages.pin(buffer);
     try {
-      return this.#overflow.compare(
+      return this.#tree.overflow.compare(
         view,
         node.page,
         node.bytes,

@@ -45,16 +45,17 @@ export abstract class EntryReader {
   key: Uint8Array = new Uint8Array(64);
   keyLength = 0;
   readonly pages: Pages;
-  readonly overflow: Overflow;
   protected view: View = 0;
   readonly #node: Node;
 
-  constructor(pages: Pages, overflow: Overflow) {
+  constructor(pages: Pages) {
     this.pages = pages;
-    this.overflow = overflow;
     this.bytes = new Uint8Array(0);
     this.#node = new Node(pages);
   }
+
+  /** Where large values and the tails of long keys are. */
+  abstract get overflow(): Overflow;
 
   /**
    * Copies the value. Copies of up to 2 KiB are cut from pools of 64 KiB, which is several times

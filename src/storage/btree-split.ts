@@ -36,7 +36,7 @@ export class Restructurer {
   readonly pages: Pages;
   readonly structure: StructureId;
   readonly limits: Limits;
-  readonly overflow: Overflow;
+  readonly #tree: { readonly overflow: Overflow };
   readonly path: Path;
   /** Most entries of a node, and fewest below which it may be merged; by the order. */
   readonly entriesMax: number;
@@ -63,14 +63,14 @@ export class Restructurer {
     pages: Pages,
     structure: StructureId,
     limits: Limits,
-    overflow: Overflow,
+    tree: { readonly overflow: Overflow },
     path: Path,
     order: number,
   ) {
     this.pages = pages;
     this.structure = structure;
     this.limits = limits;
-    this.overflow = overflow;
+    this.#tree = tree;
     this.path = path;
     this.isBTree = path.isBTree;
     this.entriesMax = order === 0 ? 0xffff : order - 1;
@@ -121,8 +121,8 @@ export class Restructurer {
   /** Gives the overflow pages of an entry back: those of its value and of its key. */
   freeOverflow(entry: Entry): void {
     const root = this.path.nodes[0]! as PageId;
-    if (entry.isLongValue) this.overflow.free(root, entry.value, entry.valueOffset);
-    if (entry.isLongKey) this.overflow.free(root, entry.keyDescriptor, 0);
+    if (entry.isLongValue) this.#tree.overflow.free(root, entry.value, entry.valueOffset);
+    if (entry.isLongKey) this.#tree.overflow.free(root, entry.keyDescriptor, 0);
   }
 
   /** Forgets what it knows of the last insert. */
@@ -492,7 +492,7 @@ export class Restructurer {
     if (!isLong) return;
     const order = orderOf(key, keyLength);
     target.isLongKey = true;
-    target.keyDescriptorBytes = this.overflow.write(
+    target.keyDescriptorBytes = this.#tree.overflow.write(
       key,
       keyBytes,
       keyLength - keyBytes,
@@ -510,11 +510,11 @@ export class Restructurer {
       return key;
     }
     const descriptor = node.keyDescriptorAt(i);
-    const tail = this.overflow.lengthOf(node.bytes, descriptor);
+    const tail = this.#tree.overflow.lengthOf(node.bytes, descriptor);
     const copy = node.bytes.slice(descriptor, descriptor + descriptorBytes(node.bytes, descriptor));
     const key = new Uint8Array(bytes + tail);
     node.keyInto(i, key);
-    this.overflow.read(WRITER, node.page, copy, 0, 0, key, bytes, tail);
+    this.#tree.overflow.read(WRITER, node.page, copy, 0, 0, key, bytes, tail);
     return key;
   }
 }

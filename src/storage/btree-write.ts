@@ -41,7 +41,7 @@ export class TreeWriter {
   readonly #removed: Entry;
 
   constructor(tree: Tree) {
-    const { pages, structure, limits, overflow } = tree;
+    const { pages, structure, limits } = tree;
     this.#tree = tree;
     this.#pages = pages;
     this.#path = tree.newPath();
@@ -51,7 +51,7 @@ export class TreeWriter {
     this.#removed = bench.removed;
     const order = tree.layout.order ?? 0;
     const path = this.#path;
-    this.restructurer = new Restructurer(pages, structure, limits, overflow, path, order);
+    this.restructurer = new Restructurer(pages, structure, limits, tree, path, order);
   }
 
   get path(): Path {

@@ -93,6 +93,7 @@ export class Tree extends EntryReader implements BufferedTree {
   readonly #buffers: WriteBuffers | undefined;
   #buffer: WriteBuffer | undefined;
   #writer: TreeWriter | undefined;
+  #overflow: Overflow | undefined;
 
   /** Makes an empty tree in the open transaction; answers its root page. */
   static create(pages: Pages, structure: StructureId, layout: TreeLayout): PageId {
@@ -118,8 +119,7 @@ export class Tree extends EntryReader implements BufferedTree {
     buffers?: WriteBuffers,
   ) {
     checkLayout(layout, pages.pageBytes);
-    const clusterBytes = layout.clusterBytes ?? CLUSTER_BYTES_DEFAULT;
-    super(pages, new Overflow(pages, structure, root, clusterBytes));
+    super(pages);
     this.root = root;
     this.structure = structure;
     this.layout = layout;
@@ -128,6 +128,7 @@ export class Tree extends EntryReader implements BufferedTree {
     this.#buffers = buffers;
     this.#buffer = undefined;
     this.#writer = undefined;
+    this.#overflow = undefined;
   }
 
   /** Entries of the tree. */
@@ -429,10 +430,20 @@ export class Tree extends EntryReader implements BufferedTree {
     return (this.#writer ??= new TreeWriter(this));
   }
 
+  /** Made when the first large value or long key is met. */
+  override get overflow(): Overflow {
+    return (this.#overflow ??= this.#makeOverflow());
+  }
+
+  #makeOverflow(): Overflow {
+    const clusterBytes = this.layout.clusterBytes ?? CLUSTER_BYTES_DEFAULT;
+    return new Overflow(this.pages, this.structure, this.root, clusterBytes);
+  }
+
   /** A path of its own, for a cursor or writer. */
   newPath(): Path {
     const isBTree = this.layout.kind === 'b-tree';
-    return new Path(this.pages, this.overflow, this.root, this.structure, isBTree);
+    return new Path(this.pages, this, this.root, this.structure, isBTree);
   }
 
   #load(view: View): boolean {

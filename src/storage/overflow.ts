@@ -25,6 +25,7 @@
  *
  * Writing calls `settle` after every page: no buffer may be held across `write`.
  */
+import { comparePieces } from '../base/bytes.ts';
 import {
   copyBytes,
   corruptPage,
@@ -379,7 +380,7 @@ export class Overflow {
       const bytes = this.#bytesOf(buffer);
       if (copies) copyBytes(bytes, place, other, offset + at - from, count);
       else {
-        const sign = compareBytes(bytes, place, other, offset + at - from, count);
+        const sign = comparePieces(bytes, place, other, offset + at - from, count);
         if (sign !== 0) return sign;
       }
       at += count;
@@ -391,7 +392,7 @@ export class Overflow {
     const inside = at - this.#fullPages * payload;
     const place = this.#baseOf(buffer) + this.clusters.offsetOf(first) + inside;
     const bytes = this.#bytesOf(buffer);
-    if (!copies) return compareBytes(bytes, place, other, offset + at - from, end - at);
+    if (!copies) return comparePieces(bytes, place, other, offset + at - from, end - at);
     copyBytes(bytes, place, other, offset + at - from, end - at);
     return 0;
   }
@@ -479,21 +480,6 @@ export class Overflow {
   #corrupt(what: string, expected: unknown, found: unknown): Error {
     return corruptPage(this.#owner, what, expected, found);
   }
-}
-
-/** Sign of the first difference of two pieces of the same length. */
-export function compareBytes(
-  a: Uint8Array,
-  aAt: number,
-  b: Uint8Array,
-  bAt: number,
-  length: number,
-): number {
-  for (let i = 0; i < length; i++) {
-    const difference = a[aAt + i]! - b[bAt + i]!;
-    if (difference !== 0) return difference;
-  }
-  return 0;
 }
 
 function readUint32(bytes: Uint8Array, at: number): number {

@@ -132,6 +132,7 @@ export function makeIndex(
   keys: RecordKeys,
   store: Store,
 ): CollectionIndex {
-  const Kind = keys.form === 'id' ? PostingIndex : EntryIndex;
-  return new Kind(definition, tree, codec, store.collations);
+  return keys.form === 'id'
+    ? new PostingIndex(definition, tree, codec, store.collations)
+    : new EntryIndex(definition, tree, codec, store.collations);
 }

@@ -31,8 +31,8 @@ export interface StoreOptions {
   /** Makes functions of the texts of checks. */
   readonly conditions?: ConditionSource;
   readonly ledger?: Ledger;
-  /** Where sorts of loads and index builds work; default memory of its own, without bound. */
-  readonly work?: WorkSpace;
+  /** Makes where sorts of loads and index builds work, at the first; default memory of its own. */
+  readonly work?: () => WorkSpace;
 }
 
 /** Working memory of a store that was given none, bytes. */
@@ -48,6 +48,7 @@ export class Store {
   readonly conditions: ConditionSource;
   readonly ledger: Ledger | undefined;
   #work: WorkSpace | undefined;
+  readonly #makeWork: () => WorkSpace;
   /** Changes whenever what was resolved by name may have become wrong. */
   epoch = 1;
   /** The commit that last changed the schema in this process, 0 if none did. */
@@ -70,7 +71,7 @@ export class Store {
     this.collations = options.collations ?? new Collations();
     this.conditions = options.conditions ?? (() => undefined);
     this.ledger = options.ledger;
-    this.#work = options.work;
+    this.#makeWork = options.work ?? workAlone;
     this.transaction = new Transaction(storage, options.ledger);
     this.catalog = new Catalog(storage, () => this.transaction.isOpen);
     this.#latest = new Schema(this);
@@ -81,12 +82,7 @@ export class Store {
 
   /** Working memory of sorts. */
   get work(): WorkSpace {
-    this.#work ??= new LedgerWorkSpace(
-      new Ledger(WORK_BYTES_ALONE),
-      new MemoryFileSystem(),
-      'work',
-    );
-    return this.#work;
+    return (this.#work ??= this.#makeWork());
   }
 
   tree(structure: StructureId, root: PageId, layout: SchemaLayout): Tree {
@@ -266,6 +262,10 @@ export class Store {
     this.epoch++;
     this.noteRollback();
   }
+}
+
+function workAlone(): WorkSpace {
+  return new LedgerWorkSpace(new Ledger(WORK_BYTES_ALONE), new MemoryFileSystem(), 'work');
 }
 
 /** A layout as trees take it. */

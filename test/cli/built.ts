@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import { buildCli } from '../../scripts/build-cli.mjs';
+import { buildPackage } from '../../scripts/build-package.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -18,6 +19,7 @@ export interface Built {
 export async function built(): Promise<Built> {
   // Inside the package, so that node takes the files for ES modules.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.monochord-test-'));
+  await buildPackage(ROOT, folder, false);
   await buildCli(ROOT, folder);
   return {
     cli: join(folder, 'cli.js'),

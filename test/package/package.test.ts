@@ -1,9 +1,18 @@
 /** The built package: one instance of the core behind every door, and examples that run. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CHUNKS } from '../../scripts/split-plan.mjs';
 import { builtPackage, type BuiltPackage } from './built-package.ts';
 
 let built: BuiltPackage;
@@ -53,6 +62,136 @@ describe('the built package', () => {
     expect(run(program)).toBe('true true true\n');
   });
 });
+
+/** Writes a program into the package and runs it; answers what it printed, as JSON. */
+function told(name: string, text: string): unknown {
+  const program = join(built.folder, name);
+  writeFileSync(program, text);
+  return JSON.parse(run(program, mkdtempSync(join(folder, 'files-'))));
+}
+
+/** Text of a program by which it tells which chunks are loaded. */
+const LOADED = `const loaded = () =>
+  Object.keys(createRequire(import.meta.url).cache)
+    .map((path) => /dist.(\\w+)\\.cjs$/.exec(path)?.[1]).filter(Boolean).sort();`;
+
+describe('chunks of the core', () => {
+  test('importing, opening and getting a key load none; what needs one loads it', () => {
+    const path = JSON.stringify(join(folder, 'small.mono'));
+    const head = `import { createRequire } from 'node:module';
+      import { open } from 'monochord';
+      ${LOADED}
+      const db = open(${path});
+      const kv = db.kv('ages', { values: 'int' });`;
+    const made = told(
+      'make.mjs',
+      `${head} for (let i = 0; i < 100; i++) kv.put('k' + i, i);
+       db.close();
+       console.log(JSON.stringify(loaded()));`,
+    );
+    expect(made).toEqual(['index', 'write']);
+    const seen = told(
+      'read.mjs',
+      `${head} const found = kv.get('k7');
+       const first = loaded();
+       const all = kv.count({ gte: 'k' });
+       const scanned = loaded();
+       db.close();
+       console.log(JSON.stringify([found, first, all, scanned, loaded()]));`,
+    );
+    expect(seen).toEqual([7, ['index'], 100, ['index', 'scan'], ['index', 'scan']]);
+  });
+
+  test('every public function works, imported or required, and loads them all', () => {
+    copyFileSync('test/package/program.mjs', join(built.folder, 'program.mjs'));
+    const imported = told(
+      'imported.mjs',
+      `import { createRequire } from 'node:module';
+       import * as core from 'monochord';
+       import { run } from './program.mjs';
+       ${LOADED}
+       const seen = await run(core, process.argv[2]);
+       console.log(JSON.stringify([loaded(), seen]));`,
+    );
+    const required = told(
+      'required.mjs',
+      `import { createRequire } from 'node:module';
+       import { run } from './program.mjs';
+       ${LOADED}
+       const seen = await run(createRequire(import.meta.url)('monochord'), process.argv[2]);
+       console.log(JSON.stringify([loaded(), seen]));`,
+    );
+    expect(required).toEqual(imported);
+    expect(imported).toEqual([['index', ...CHUNKS].sort(), expect.objectContaining(SEEN)]);
+  });
+
+  test('each has every name that the others wait for, in whatever order they are loaded', () => {
+    const orders = [CHUNKS, [...CHUNKS].reverse(), ...CHUNKS.map((each) => [each])];
+    for (const [i, order] of orders.entries()) {
+      const missing = told(
+        `order-${i}.mjs`,
+        `import { createRequire } from 'node:module';
+         const core = createRequire(import.meta.url)('monochord');
+         const link = core[Symbol.for('monochord.chunks')];
+         for (const chunk of ${JSON.stringify(order)}) link.load[chunk]();
+         const missing = [];
+         for (const [chunk, real] of Object.entries(link.real)) {
+           const strict = new Proxy(real, { get: (names, name) => {
+             if (typeof names[name] !== 'function') missing.push(chunk + ' ' + name);
+             return names[name];
+           } });
+           for (const fill of link.waiting[chunk]) fill(strict);
+         }
+         console.log(JSON.stringify([Object.keys(link.real).length, missing]));`,
+      ) as [number, string[]];
+      expect(missing[1]).toEqual([]);
+      expect(missing[0]).toBeGreaterThanOrEqual(order.length);
+    }
+  });
+
+  test('an uncaught error shows a line, not a bundle', () => {
+    const program = join(built.folder, 'wrong.cjs');
+    writeFileSync(program, `require('monochord').open('x', { wrong: 1 });`);
+    const { stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
+    expect(stderr).toContain('UsageError');
+    expect(stderr.length).toBeLessThan(20_000);
+  });
+
+  test('the core is below 700 kB, without declarations', () => {
+    const bytes = ['index', ...CHUNKS].map(
+      (name) => statSync(join(built.folder, 'dist', `${name}.cjs`)).size,
+    );
+    expect(bytes.reduce((sum, each) => sum + each, 0)).toBeLessThan(700_000);
+  });
+});
+
+/** What `program.mjs` must have seen. */
+const SEEN = {
+  kv: [36, [40, null], true, 3],
+  large: [100_000, 7],
+  refused: ['ConstraintError', 'constraint.unique'],
+  where: [1],
+  conditions: [[2, 3], [1, 3], [2], [3, 2]],
+  totals: [3, 12, 4, 1, 3],
+  session: 8,
+  composite: [{ a: 'x', b: 2 }, null],
+  deleted: [true, false, 2],
+  loaded: [
+    'object',
+    [
+      ['a', 1],
+      ['b', 2],
+      ['c', 3],
+    ],
+    2,
+  ],
+  snapshot: [false, ['ada', 'w', 'x']],
+  check: 0,
+  copy: [false, 3],
+  readOnly: ['UsageError', 'usage.read_only'],
+  kept: 2,
+  memory: 'c',
+};
 
 describe('examples', () => {
   const programs = readdirSync('examples', { recursive: true, encoding: 'utf8' })
