@@ -59,6 +59,8 @@ const PLAN = {
     'store/index-build',
     'store/work-plan',
   ],
+  /** Traces of what a program asks. */
+  record: ['recording/'],
   /** Long operations over a whole file, and databases in memory. */
   rest: [
     'maintenance',

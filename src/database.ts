@@ -203,7 +203,7 @@ export class Database {
         collection: (name) => tracedCollections(this).find((each) => each.name === name),
       });
     } catch (cause) {
-      this.#work.close();
+      this.#work?.close();
       this.#storage.abandon();
       throw cause;
     }

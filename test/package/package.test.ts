@@ -190,6 +190,7 @@ const SEEN = {
   copy: [false, 3],
   readOnly: ['UsageError', 'usage.read_only'],
   kept: 2,
+  traced: 'object',
   memory: 'c',
 };
 

@@ -151,6 +151,10 @@ export async function run(core, folder) {
   await transactions(db, seen);
   await wholeFile(core, db, path, seen);
   values(core, seen);
+  const traced = core.open(join(folder, 'traced.mono'), { record: join(folder, 'trace.jsonl') });
+  traced.kv('a').put('b', 'c');
+  seen.traced = typeof traced.stats().recording;
+  traced.close();
   const memory = core.open(':memory:');
   memory.kv('a').put('b', 'c');
   seen.memory = memory.kv('a').get('b');
