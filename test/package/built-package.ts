@@ -5,6 +5,7 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildCli } from '../../scripts/build-cli.mjs';
 import { buildPackage } from '../../scripts/build-package.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -18,6 +19,7 @@ export async function builtPackage(): Promise<BuiltPackage> {
   // Inside the package, so that peer dependencies are found.
   const folder = mkdtempSync(join(ROOT, 'node_modules', '.monochord-test-'));
   await buildPackage(ROOT, join(folder, 'dist'), false);
+  await buildCli(ROOT, join(folder, 'dist'));
   for (const name of ['package.json', 'examples']) {
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   }

@@ -206,7 +206,14 @@ describe('examples', () => {
       'mud/textdump.mjs',
       'mud/world.mjs',
       'rebuild.mjs',
+      'tune.mjs',
     ]);
+  });
+
+  test('tune.mjs records what is asked, tunes for it and applies the answer', () => {
+    const printed = run('examples/tune.mjs');
+    expect(printed).toMatch(/^\d+ operations recorded\n/);
+    expect(printed).toMatch(/\nrecommended: .+\n$/);
   });
 
   test('rebuild.mjs rebuilds a store and goes back', () => {
