@@ -18,7 +18,7 @@ export function verdictText(verdict: Verdict | undefined): string {
   const isKnown = Number.isFinite(high);
   const interval = isKnown
     ? `${percent(low)} to ${percent(high)}`
-    : 'one generation is no interval';
+    : `${percent(ratio)}; one generation is no interval`;
   if (judgement === 'draw') return 'draw';
   if (judgement === 'unresolved') return `draw, not resolved (${interval})`;
   return `${judgement} ${percent(ratio)} (${interval})`;
