@@ -137,6 +137,11 @@ export class Tree extends EntryReader implements BufferedTree {
     return this.#countInPages(view);
   }
 
+  /** Entries that the transaction sees in the pages, without those that wait. */
+  get settledCount(): number {
+    return this.#countInPages(WRITER);
+  }
+
   #countInPages(view: View): number {
     const pages = this.pages;
     const buffer = pages.read(this.root, view);
@@ -292,7 +297,11 @@ export class Tree extends EntryReader implements BufferedTree {
   ): boolean {
     const buffers = this.#buffers;
     if (buffers === undefined) return false;
-    const buffer = (this.#buffer ??= new WriteBuffer(buffers, this.batchWriter === undefined));
+    const buffer = (this.#buffer ??= new WriteBuffer(
+      buffers,
+      this,
+      this.batchWriter === undefined,
+    ));
     if (!buffer.countWrite(key, keyLength)) {
       this.settleWrites();
       return false;
@@ -343,7 +352,7 @@ export class Tree extends EntryReader implements BufferedTree {
   }
 
   #writeBatch(buffer: WriteBuffer, ordinals: Int32Array): void {
-    const isBuilt = ordinals.length >= BUILT_ENTRIES_MIN && this.#countInPages(WRITER) === 0;
+    const isBuilt = ordinals.length >= BUILT_ENTRIES_MIN && this.settledCount === 0;
     const builder = isBuilt ? new TreeBuilder(this) : undefined;
     const writer = this.#ownWriter();
     writer.forget();

@@ -16,6 +16,10 @@ import type { Ledger } from '../base/ledger.ts';
 import { DatabaseError } from '../errors.ts';
 import { copyBytes } from './btree-node.ts';
 
+/** Writes to a tree that go to its pages at once, while their order is watched. */
+const DIRECT_WRITES = 128;
+/** Entries of a tree for each write of the transaction, at most, for writes to share leaves. */
+const SHARING = 4;
 /** Bytes of a key that are compared with the one before. */
 const WATCHED_BYTES = 32;
 /** Key and value of more bytes together go to the pages at once: they gain nothing. */
@@ -40,21 +44,22 @@ const ENTRIES_FIRST = 256;
 export interface BufferedTree {
   /** Writes the entries that wait to the pages. */
   settleWrites(): void;
+  /** Entries in its pages. */
+  readonly settledCount: number;
   /** Forgets them: the transaction goes back. */
   forgetWrites(): void;
 }
 
 /** The write buffers of a store's open transaction. */
 export class WriteBuffers {
-  /**
-   * Writes to a tree that go to its pages at once, while their order is watched; tests of what
-   * waits make it 1.
-   */
-  static directWrites = 128;
+  /** Lets every write wait that can: for tests. */
+  static isEager = false;
   /** Puts that met equal bytes when they entered their tree. */
   elidedPuts = 0;
   /** Changes with every transaction. */
   epoch = 0;
+  /** Whether the file has more pages than the cache can hold. */
+  readonly isBeyondCache: () => boolean;
   /** Called when entries could not be written: the transaction can only go back. */
   readonly failed: () => void;
   readonly #ledger: Ledger | undefined;
@@ -62,8 +67,9 @@ export class WriteBuffers {
   readonly #trees = new Set<BufferedTree>();
   #bytes = 0;
 
-  constructor(ledger: Ledger | undefined, failed: () => void) {
+  constructor(ledger: Ledger | undefined, isBeyondCache: () => boolean, failed: () => void) {
     this.#ledger = ledger;
+    this.isBeyondCache = isBeyondCache;
     this.failed = failed;
     this.#bytesMax = Math.min(BYTES_MAX, (ledger?.budgetBytes ?? Infinity) * BUDGET_SHARE);
   }
@@ -113,6 +119,7 @@ export class WriteBuffer {
   /** Entries, those included that a later one of the same key replaced. */
   count = 0;
   readonly #buffers: WriteBuffers;
+  readonly #tree: BufferedTree;
   readonly #isFound: boolean;
   readonly #pieces: Uint8Array[] = [];
   #used = NO_PIECE;
@@ -134,8 +141,9 @@ export class WriteBuffer {
   #smallBatches = 0;
 
   /** `isFound`: entries have keys of their own, and are found and replaced by them. */
-  constructor(buffers: WriteBuffers, isFound: boolean) {
+  constructor(buffers: WriteBuffers, tree: BufferedTree, isFound: boolean) {
     this.#buffers = buffers;
+    this.#tree = tree;
     this.#isFound = isFound;
   }
 
@@ -162,10 +170,19 @@ export class WriteBuffer {
     while (i < length && last[i] === key[i]) i++;
     if (i < length && key[i]! < last[i]!) this.#turns++;
     for (; i < WATCHED_BYTES; i++) last[i] = i < length ? key[i]! : 0;
-    if (++this.#writes < WriteBuffers.directWrites) return;
-    this.#isBuffering = this.#turns >= (WriteBuffers.directWrites - 1) / 8;
-    this.#writes = 0;
-    this.#turns = 0;
+    this.#writes++;
+    if (this.#writes % DIRECT_WRITES === 0) {
+      this.#isBuffering = this.#turns > DIRECT_WRITES / 8 && this.#pays();
+      this.#turns = 0;
+    } else if (WriteBuffers.isEager) this.#isBuffering = true;
+  }
+
+  /**
+   * Whether sorting saves more than it costs: many writes for the size of the tree, so that those
+   * of a batch share leaves, or a tree of which leaves have to be read.
+   */
+  #pays(): boolean {
+    return this.#tree.settledCount <= SHARING * this.#writes || this.#buffers.isBeyondCache();
   }
 
   /**

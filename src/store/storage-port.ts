@@ -10,6 +10,8 @@ export type CommitLevel = 'full' | 'group' | 'buffered' | 'none';
 export interface StoragePort extends Pages {
   /** Id of the newest commit, 0 in a file without any. */
   readonly commitId: number;
+  /** One more than the greatest PageId in use: an upper bound of the file's pages. */
+  readonly nextPage?: number;
   /**
    * Gives memory of the cache back so that the budget has room for `byteCount` bytes, as far as
    * that is possible. The caller holds no buffer but pinned ones.

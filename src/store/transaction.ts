@@ -65,7 +65,9 @@ export class Transaction {
   constructor(storage: StoragePort, ledger?: Ledger) {
     this.#storage = storage;
     this.#ledger = ledger;
-    this.buffers = new WriteBuffers(ledger, () => this.fail());
+    const isBeyondCache = () =>
+      ledger !== undefined && (storage.nextPage ?? 0) * storage.pageBytes > ledger.budgetBytes;
+    this.buffers = new WriteBuffers(ledger, isBeyondCache, () => this.fail());
   }
 
   /** Puts of every transaction that found the same bytes there already. */

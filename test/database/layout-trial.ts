@@ -340,14 +340,13 @@ function sameBytes(what: string, found?: Uint8Array, wanted?: Uint8Array): void 
 /** Runs one trial and says under which layout it failed. */
 export function runLayoutTrial(seed: number, operations: number, isBroken = false): void {
   const trial = new LayoutTrial(seed, isBroken);
-  const { directWrites } = WriteBuffers;
-  if (seed % 3 !== 0) WriteBuffers.directWrites = 1; // writes of any transaction may wait
+  WriteBuffers.isEager = seed % 3 !== 0; // writes of any transaction may wait
   try {
     trial.run(operations);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`${reason}; layout ${JSON.stringify(trial.layout)}`, { cause });
   } finally {
-    WriteBuffers.directWrites = directWrites;
+    WriteBuffers.isEager = false;
   }
 }

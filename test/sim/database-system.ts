@@ -273,7 +273,7 @@ class DatabaseSystem extends Reads implements System {
     this.#disk = disk;
     this.#layout = options;
     // Half of the systems let writes wait from the first on, which transactions here never reach.
-    WriteBuffers.directWrites = options.writeEach ? 128 : 1;
+    WriteBuffers.isEager = !options.writeEach;
   }
 
   get #database(): Database {
