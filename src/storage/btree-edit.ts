@@ -298,8 +298,8 @@ export class NodeEditor extends Node {
 
   /**
    * Makes the entries of an empty leaf of `count` that lie in an array, each with its whole key
-   * and its value behind it; `fields` has `stride` numbers each: where the key begins, its bytes, and at
-   * `valueField` the bytes of the value. There must be room. The measured form.
+   * and its value behind it; `fields` has `stride` numbers each: where the key begins, its bytes,
+   * and at `valueField` the bytes of the value. There must be room. The measured form.
    */
   fillLeaf(
     source: Uint8Array,

@@ -216,7 +216,10 @@ export class WriteBuffer {
   #makeRoom(bytes: number): boolean {
     if (this.count === this.#places.length && !this.#growTable()) return false;
     if (this.#used + bytes <= PIECE_BYTES) return true;
-    if (!this.#charge(PIECE_BYTES)) return false;
+    if (!this.#charge(PIECE_BYTES)) {
+      if (this.count === 0) this.clear(); // the table: nobody would ask for it back
+      return false;
+    }
     this.#pieces.push(new Uint8Array(PIECE_BYTES));
     this.#used = 0;
     return true;

@@ -1,6 +1,8 @@
 /** Writes that wait: when they do, that their transaction sees them, and what they cost. */
 import { afterEach, describe, expect, test } from 'vitest';
+import { Ledger } from '../../src/base/ledger.ts';
 import { open, type Database } from '../../src/database.ts';
+import { WriteBuffer, WriteBuffers } from '../../src/storage/write-buffer.ts';
 
 let db: Database;
 afterEach(() => db.close());
@@ -99,5 +101,19 @@ describe('Writes of a long transaction', () => {
     expect(people.where({ region: 3 }).count()).toBe(1250);
     expect(people.get({ email: '31@x' })?.id).toBe(1);
     expect(db.check().faults).toEqual([]);
+  });
+
+  test('hold nothing when there was room for their table only', () => {
+    db = open(':memory:');
+    const ledger = new Ledger(4 * 16 * 1024); // a share of 16 KiB: less than a piece
+    const tree = { settleWrites() {}, forgetWrites() {}, settledCount: 0 };
+    const buffers = new WriteBuffers(
+      ledger,
+      () => false,
+      () => undefined,
+    );
+    const buffer = new WriteBuffer(buffers, tree, true);
+    expect(buffer.add(new Uint8Array(8), 8, new Uint8Array(8), 0, 8)).toBe(false);
+    expect(ledger.bytesOf('transaction')).toBe(0);
   });
 });
