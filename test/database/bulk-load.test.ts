@@ -45,6 +45,27 @@ describe('bulkLoad', () => {
     expect(kv.get(7)).toBe('seven');
   });
 
+  test('a small budget costs little more work than one that holds everything (P14)', () => {
+    const work = ['2 MiB', '64 MiB'].map((memory) => {
+      const db = openDatabase({ memory, pageSize: 4096, durability: 'none' });
+      const kv = db.kv<number, string>('numbers', { keys: 'int', values: 'text' });
+      const { bytes, runs } = kv.bulkLoad(scattered(40_000));
+      const { work: spill } = db;
+      db.checkpoint();
+      const { pagesWritten, pagesRead, logBytes } = db.stats();
+      return { bytes, runs, pagesWritten, pagesRead, logBytes, spilled: spill.spilledBytes };
+    });
+    const [small, large] = work as [(typeof work)[0], (typeof work)[0]];
+    expect(large.runs).toBe(0);
+    expect(small.runs).toBeGreaterThan(1);
+    // Each entry is spilled once, with its lengths and ordinal, and every page written once.
+    expect(small.spilled).toBeLessThan(1.4 * small.bytes);
+    expect(small.pagesWritten).toBeLessThan(1.2 * large.pagesWritten);
+    expect(small.pagesRead).toBeLessThan(0.05 * small.pagesWritten);
+    // Pages lie in their slots: the log only names them, 12 bytes each.
+    expect(small.logBytes).toBeLessThan(0.02 * small.pagesWritten * 4096);
+  });
+
   test('a key that comes twice is refused with both places, and nothing stays', () => {
     const db = openSmall();
     const kv = db.kv<string, number>('words', { values: 'int' });
