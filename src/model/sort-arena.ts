@@ -20,7 +20,7 @@ import { compareBytes, copyBytes, readVarint, skipVarint, writeVarint } from '..
 import type { SpillRun, WorkArea } from './work.ts';
 
 /** Largest arena, bytes: entries and numbers of one stay in the processor's cache. */
-export const ARENA_BYTES_MAX = 8 * 1024 * 1024;
+export const ARENA_BYTES_MAX = 2 * 1024 * 1024;
 /** Bytes of the two lengths before an entry at most. */
 const HEAD_BYTES = 10;
 /** Words of an entry beside its bytes. */
