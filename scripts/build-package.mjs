@@ -1,11 +1,11 @@
 /**
- * Builds the doors of the package, without the command line: `index` and `level`, each as a
+ * Builds the doors of the package, without the command line: `index`, `level` and `dump`, each as a
  * CommonJS bundle, an ES module and declarations. Called by `build.mjs`, and by tests of what is
  * built, with a folder of their own.
  *
  * The CommonJS files are the one instance; the ES module re-exports their names, so that a program
- * that mixes `import` and `require` has one set of classes and open databases. `level` takes the
- * core from the file beside it.
+ * that mixes `import` and `require` has one set of classes and open databases. `level` and
+ * `dump` take the core from the file beside them.
  */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -53,17 +53,19 @@ export async function buildPackage(root, folder = join(root, 'dist'), dts = true
   const only = { emitDtsOnly: true };
   if (dts) await build({ ...common, cwd: root, entry, dts: only, outDir: folder, clean: false });
   await buildCore(root, folder);
-  await build({
-    ...common,
-    cwd: root,
-    entry: { level: 'src/level/index.ts' },
-    dts,
-    outDir: folder,
-    clean: false,
-    deps: { neverBundle: ['abstract-level', /^\.\.\/index\.ts$/] },
-  });
-  takeCoreFromBundle(join(folder, 'level.cjs'));
-  if (dts) takeCoreFromBundle(join(folder, 'level.d.cts'));
-  writeModule(folder, 'level');
+  for (const name of ['level', 'dump']) {
+    await build({
+      ...common,
+      cwd: root,
+      entry: { [name]: `src/${name}/index.ts` },
+      dts,
+      outDir: folder,
+      clean: false,
+      deps: { neverBundle: ['abstract-level', /^\.\.\/index\.ts$/] },
+    });
+    takeCoreFromBundle(join(folder, `${name}.cjs`));
+    if (dts) takeCoreFromBundle(join(folder, `${name}.d.cts`));
+    writeModule(folder, name);
+  }
   return writeModule(folder, 'index');
 }

@@ -92,6 +92,11 @@ export interface StatsReport extends StorageCounters {
   readonly recording?: RecordingReport;
 }
 
+/** The options of `open` that are fixed in a file, or are defaults in it. */
+export type FileLayoutOptions = Required<
+  Pick<OpenOptions, 'pageSize' | 'extentSize' | 'clusterSize' | 'index'>
+>;
+
 /** What a check found. */
 export interface CheckReport {
   /** Everything that is wrong; empty when the file is whole. */
@@ -214,6 +219,13 @@ export class Database {
   #recordedScope(kind: 'tx' | 'snap'): RecordedScope | undefined {
     const recorder = this.#recorder;
     return recorder && new RecordedScope(recorder, { [kind]: recorder.newId() });
+  }
+
+  /** The layout that the file was made with, as `open` takes it for another file. */
+  get layout(): FileLayoutOptions {
+    const { pageBytes, extentBytes, clusterBytes, tree, order } = this.#storage.header.layout;
+    const index = { tree, order };
+    return { pageSize: pageBytes, extentSize: extentBytes, clusterSize: clusterBytes, index };
   }
 
   /**

@@ -62,6 +62,31 @@ export const ERROR_TABLE = {
     meaning: 'This machine cannot hold a database of this format.',
     hint: 'The format is little-endian and needs Node.js 20 or newer.',
   },
+  'syntax.unexpected': {
+    class: 'ParseError',
+    meaning: 'A text does not have the form that its format asks for.',
+    hint: 'Correct the text at the place that the message names, or name the format it has.',
+  },
+  'syntax.incomplete': {
+    class: 'ParseError',
+    meaning: 'A text ends before it is complete.',
+    hint: 'Make or copy the file again: its end is missing.',
+  },
+  'syntax.encoding': {
+    class: 'ParseError',
+    meaning: 'A text is not UTF-8.',
+    hint: 'Convert the text to UTF-8.',
+  },
+  'syntax.duplicate_name': {
+    class: 'ParseError',
+    meaning: 'A name stands twice where each may stand once.',
+    hint: 'Remove one of the two, or say that the last one counts.',
+  },
+  'syntax.checksum': {
+    class: 'ParseError',
+    meaning: 'A count or checksum of a dump is not that of what the dump holds.',
+    hint: 'Make or copy the dump again: it was changed or damaged after it was made.',
+  },
   'schema.unknown_collection': {
     class: 'SchemaError',
     meaning: 'There is no collection of that name.',

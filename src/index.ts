@@ -23,6 +23,7 @@ export { Snapshot, Transaction } from './scopes.ts';
 export type { SliceOptions } from './slices.ts';
 export type {
   AsyncTransactionOptions,
+  FileLayoutOptions,
   MemoryReport,
   StatsReport,
   TransactionOptions,
@@ -47,6 +48,16 @@ export {
 export { float, Float, int, Int } from './model/value.ts';
 export type { Value, ValueMap } from './model/value.ts';
 export type { Collection } from './objects/collection.ts';
+export type {
+  CollectionDefinition,
+  FieldDefinition,
+  FieldType,
+  IndexDefinition,
+  KeyPart,
+  SchemaChange,
+} from './model/schema.ts';
+export type { RecordFields, RecordInput } from './model/record.ts';
+export type { SchemaView } from './model/source.ts';
 export type { CollectionOf } from './scopes.ts';
 export { and, not, or } from './objects/conditions.ts';
 export type {

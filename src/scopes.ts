@@ -7,8 +7,10 @@ import type { Ledger } from './base/ledger.ts';
 import type { Database } from './database.ts';
 import { failure } from './errors.ts';
 import { requireLoadOptions, runLoad, runLoadAsync } from './bulk-run.ts';
+import { checkedChange, exactRecords, recordCount } from './exact-records.ts';
 import { KeyValue, type KeyValueOptions, type LoadRequest } from './kv/key-value.ts';
 import type { BulkLoadAsyncOptions, BulkLoadOptions, BulkReport } from './model/bulk.ts';
+import type { RecordFields, RecordInput } from './model/record.ts';
 import type {
   CollectionDefinition,
   IndexDefinition,
@@ -20,6 +22,7 @@ import {
   type PointBucket,
   type PointCollection,
   type RecordSource,
+  type SchemaView,
   type SourceView,
   TRANSACTION,
 } from './model/source.ts';
@@ -55,6 +58,8 @@ export type CollectionOf<F, K, U, D> = Collection<
 interface CollectionMethod {
   /** As another handle of the collection, in this scope. */
   <R, I, Id, U>(handle: Collection<R, I, Id, U>): Collection<R, I, Id, U>;
+  /** The collection as the file has it, under the declaration that it was made with. */
+  (name: string): Collection<RecordFields, RecordInput>;
   <
     const F extends FieldsInput,
     const K extends KeyInput = undefined,
@@ -94,7 +99,9 @@ export abstract class DatabaseScope implements ObjectScope {
     const handle =
       other instanceof Collection
         ? Collection.again(this, other)
-        : Collection.declared(this, of as string, settings as CollectionSettings);
+        : settings === undefined
+          ? Collection.existing(this, of as string)
+          : Collection.declared(this, of as string, settings as CollectionSettings);
     return recording === undefined ? handle : recording.collection(handle);
   }
 
@@ -139,6 +146,22 @@ export abstract class DatabaseScope implements ObjectScope {
 
   changeSchema(change: SchemaChange): void {
     runSteps(schemaChange(this.database.store, change));
+  }
+
+  /** As `exactRecords` of a snapshot. */
+  exactRecords(name: string): Generator<RecordFields, void, undefined> {
+    this.check();
+    return exactRecords(this.database.store, this, name);
+  }
+
+  recordCount(name: string): number {
+    this.check();
+    return recordCount(this.database.store, name, this.view);
+  }
+
+  schema(): SchemaView {
+    this.check();
+    return this.source.schema(this.view);
   }
 
   abstract readonly view: SourceView;
@@ -286,6 +309,23 @@ export class Transaction {
     return this.#scope.objects(of, settings);
   }) as CollectionMethod;
 
+  /** Returns the collections, buckets and indexes that there are, as frozen data. */
+  schema(): SchemaView {
+    this.#check();
+    return this.#scope.schema();
+  }
+
+  /**
+   * Changes the schema by whole definitions, such as `schema` returns.
+   *
+   * @throws {SchemaError} schema.exists, schema.unknown_field, schema.unknown_collation, …
+   * @throws {UsageError} usage.argument, usage.layout for a definition that cannot be.
+   */
+  changeSchema(change: SchemaChange): void {
+    this.#check();
+    this.#scope.changeSchema(checkedChange(change, this.#scope));
+  }
+
   /** Marks a point to come back to; returns its token. */
   savepoint(): number {
     this.#check();
@@ -357,6 +397,27 @@ export class Snapshot {
     this.#scope.check();
     return this.#scope.objects(of, settings);
   }) as CollectionMethod;
+
+  /** Returns the collections, buckets and indexes that there are, as frozen data. */
+  schema(): SchemaView {
+    return this.#scope.schema();
+  }
+
+  /** Returns the number of records of a collection, or of entries of a bucket. */
+  recordCount(name: string): number {
+    return this.#scope.recordCount(name);
+  }
+
+  /**
+   * Iterates the records of a collection, or the entries of a bucket as `{ key, value }`, in the
+   * order of their keys and with exact kinds: a float that looks whole comes as `float(x)`, so
+   * that what is read can be written again as it was. Undeclared fields come by name.
+   *
+   * @throws {SchemaError} schema.unknown_collection
+   */
+  exactRecords(name: string): IterableIterator<RecordFields> {
+    return this.#scope.exactRecords(name);
+  }
 
   close(): void {
     if (this.#scope.state !== 'open') return;

@@ -5,6 +5,8 @@
  * Line 9 of the strata.
  */
 import { Command, CommanderError, Option } from 'commander';
+import { DUMP_FORMATS } from '../dump/formats.ts';
+import type { DumpFlags, LoadFlags } from './dump-load.ts';
 import { infoCommand } from './file-layout.ts';
 import { backupCommand, checkCommand, compactCommand, memoryCommand } from './maintenance.ts';
 import { EXIT, explain } from './output.ts';
@@ -129,6 +131,86 @@ command('ls <FILE> [COLLECTION]', 'list collections, or the first records of one
   .option('--limit <n>', 'records at the most', Number, 20)
   .addHelpText('after', examples('ls shop.mono', 'ls shop.mono customers --limit 5'))
   .action(run(listCommand));
+
+command('dump <FILE> [TARGET]', 'write collections as text to TARGET, or to standard output')
+  .addOption(
+    new Option('--format <name>', 'of the text').choices(DUMP_FORMATS).default('monochord'),
+  )
+  .option('--collection <name...>', 'only these; csv, jsonl and gdbm hold one')
+  .option('--split <folder>', 'one file a record, for version control')
+  .option('--extended', 'jsonl: kinds that JSON does not have as {"$kind": …}')
+  .option('--no-header', 'csv: no names in the first record')
+  .option('--delimiter <character>', 'csv: between fields', ',')
+  .option('--null <text>', 'csv: for null', '')
+  .option('--crlf', 'csv: records end with CR LF')
+  .option('--collations <module>', 'module that exports the collations of the file')
+  .addHelpText(
+    'after',
+    examples(
+      'dump shop.mono shop.dump',
+      'dump shop.mono --split shop-dump && git add shop-dump',
+      'dump shop.mono --collection customers --format csv > customers.csv',
+      'dump store.mono --format lmdb | mdb_load -T store.lmdb',
+    ),
+  )
+  .action(
+    run(async (file: string, target: string | undefined, flags: DumpFlags) => {
+      const { dumpCommand } = await import('./dump-load.ts');
+      return dumpCommand(file, target, flags);
+    }),
+  );
+
+command('load <FILE> <SOURCE>', 'load a text into FILE, all of it or nothing; - is standard input')
+  .addOption(
+    new Option('--format <name>', 'of the text').choices(DUMP_FORMATS).makeOptionMandatory(),
+  )
+  .option('--into <name>', 'bucket or collection, where the text does not name it')
+  .option('--create', 'make FILE, with the layout that an own dump names')
+  .option('--fields <list>', 'of a new collection: id:int,name:text?')
+  .option('--key <list>', 'of a new collection: the fields that identify a record')
+  .option('--open', 'of a new collection: records may have other fields')
+  .option('--keys <type>', 'of a new bucket')
+  .option('--values <type>', 'of a new bucket')
+  .option('--lines', 'jsonl: each line is a value, under its number in a bucket')
+  .option('--no-header', 'csv: the first record is a record; needs --columns')
+  .option('--columns <list>', 'csv: names of the columns')
+  .option('--delimiter <character>', 'csv: between fields', ',')
+  .option('--null <text>', 'csv: for null, where it stands without quotes', '')
+  .addOption(
+    new Option('--numbers <how>', 'jsonl: numbers that nothing holds')
+      .choices(['exact', 'nearest', 'text'])
+      .default('exact', 'refused'),
+  )
+  .addOption(
+    new Option('--duplicate-names <how>', 'jsonl: names that stand twice in an object')
+      .choices(['refuse', 'last'])
+      .default('refuse'),
+  )
+  .addOption(
+    new Option('--on-duplicate <what>', 'a key that exists already, there or in the text')
+      .choices(['refuse', 'replace', 'keep'])
+      .default('refuse'),
+  )
+  .option('--extended', 'jsonl: {"$kind": …} are values of that kind')
+  .option('--reject <file>', 'csv, jsonl: records that cannot be stored go there, with their lines')
+  .option('--memory <size>', 'memory budget')
+  .option('--collations <module>', 'module that exports the collations of the file')
+  .addHelpText(
+    'after',
+    `${examples(
+      'load copy.mono shop.dump --format monochord --create',
+      'load shop.mono prices.csv --format csv --into prices --fields id:int,price:float --key id',
+      'load shop.mono events.jsonl --format jsonl --into events --reject events.rejected',
+    )}
+  $ mdb_dump -a store.lmdb | monochord load store.mono - --format lmdb
+Ctrl-C ends a load and changes nothing.`,
+  )
+  .action(
+    run(async (file: string, source: string, flags: LoadFlags) => {
+      const { loadCommand } = await import('./dump-load.ts');
+      return loadCommand(file, source, flags);
+    }),
+  );
 
 try {
   await program.parseAsync();

@@ -24,16 +24,32 @@ export function withReader<T>(
   run: (database: Database) => T,
   options: OpenOptions = {},
 ): T {
-  requireFile(path);
-  let database: Database;
+  return closing(openReader(path, options), run);
+}
+
+/** As `withReader`, for commands that wait. */
+export async function withReaderAsync<T>(
+  path: string,
+  options: OpenOptions,
+  run: (database: Database) => Promise<T>,
+): Promise<T> {
+  const database = openReader(path, options);
   try {
-    database = new Database(path, { ...options, readOnly: true });
+    return await run(database);
+  } finally {
+    database.close();
+  }
+}
+
+function openReader(path: string, options: OpenOptions): Database {
+  requireFile(path);
+  try {
+    return new Database(path, { ...options, readOnly: true });
   } catch (cause) {
     const isUnclosed = cause instanceof DatabaseError && cause.code === 'storage.recovery_needed';
     if (!isUnclosed) throw cause;
-    database = new Database(path, options); // recovers what its last writer left
+    return new Database(path, options); // recovers what its last writer left
   }
-  return closing(database, run);
 }
 
 function closing<T>(database: Database, run: (database: Database) => T): T {

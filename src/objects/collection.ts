@@ -8,7 +8,7 @@ import { failure } from '../errors.ts';
 import type { RecordInput } from '../model/record.ts';
 import { Access } from './access.ts';
 import type { Condition, OperandFor, Operator } from './conditions.ts';
-import { declare, type CollectionSettings } from './declaration.ts';
+import { declare, declarationOf, type CollectionSettings } from './declaration.ts';
 import { EVERYTHING, Query } from './query.ts';
 import type { ObjectScope } from './scope.ts';
 import type { OperandOf, PathOf } from './types.ts';
@@ -38,20 +38,17 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
   static stored(scope: ObjectScope, name: string): Collection | undefined {
     const definition = scope.definition(name);
     if (definition === undefined || definition.form !== 'record') return undefined;
-    const fields = definition.fields.filter((field) => field.dropped !== true);
-    return new Collection(
-      new Access(
-        {
-          definition: { ...definition, fields },
-          indexes: scope.indexes(name),
-          defaults: [],
-          validator: undefined,
-          migrate: undefined,
-          namedLayout: {},
-        },
-        scope,
-      ),
-    );
+    return Collection.existing(scope, name);
+  }
+
+  /**
+   * Binds a collection as the file has it to a scope.
+   *
+   * @throws {SchemaError} schema.unknown_collection
+   */
+  static existing(scope: ObjectScope, name: string): Collection {
+    const definition = scope.definition(name);
+    return new Collection(new Access(declarationOf(name, definition, scope.indexes(name)), scope));
   }
 
   /** The handle of the same collection in another scope. */

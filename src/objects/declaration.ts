@@ -142,6 +142,28 @@ export function declare(
   };
 }
 
+/** The declaration that a collection of the file was made with, as far as the file tells. */
+export function declarationOf(
+  name: string,
+  definition: CollectionDefinition | undefined,
+  indexes: readonly IndexDefinition[],
+): Declaration {
+  if (definition === undefined)
+    throw failure('schema.unknown_collection', `there is no collection "${name}"`);
+  if (definition.form === 'bucket')
+    throw failure('usage.argument', `"${name}" is a bucket: take its handle with kv`);
+  if (definition.key.kind === 'generated')
+    throw failure('usage.argument', `"${name}" has keys that no field holds`);
+  return {
+    definition: { ...definition, fields: definition.fields.filter((each) => !each.dropped) },
+    indexes,
+    defaults: [],
+    validator: undefined,
+    migrate: undefined,
+    namedLayout: {},
+  };
+}
+
 function requireSettings(where: string, settings: object, names: readonly string[]): void {
   for (const name of Object.keys(settings)) {
     if (names.includes(name)) continue;

@@ -26,6 +26,7 @@ const STRATA: Readonly<Record<string, Stratum>> = {
   cypher: { line: 5, side: 'question' },
   'database.ts': { line: 6 },
   'scopes.ts': { line: 6 },
+  'exact-records.ts': { line: 6 },
   'slices.ts': { line: 6 },
   'bulk-run.ts': { line: 6 },
   'maintenance.ts': { line: 6 },
@@ -35,6 +36,7 @@ const STRATA: Readonly<Record<string, Stratum>> = {
   tuner: { line: 7 },
   'index.ts': { line: 8 },
   level: { line: 8 },
+  dump: { line: 8 },
   server: { line: 9 },
   cli: { line: 9 },
 };
