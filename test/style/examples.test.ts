@@ -33,7 +33,7 @@ function withChecks(code: string): string {
 function withSources(code: string): string {
   const source = (path: string): string => `'${pathToFileURL(`${ROOT}src/${path}`).href}'`;
   return code
-    .replaceAll("'monochord'", source('index.ts'))
+    .replaceAll("from 'monochord'", `from ${source('index.ts')}`)
     .replaceAll("'monochord/level'", source('level/index.ts'))
     .replaceAll("'monochord/dump'", source('dump/index.ts'));
 }
