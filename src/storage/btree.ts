@@ -399,7 +399,9 @@ export class Tree extends EntryReader implements BufferedTree {
         const sign = compareBytes(old.key, 0, old.key.length, bytes, at, at + length);
         if (sign > 0) break;
         if (sign < 0) addOld(old);
-        else if (compareBytes(old.value, 0, old.value.length, bytes, valueAt, valueAt + valueLength) === 0)
+        else if (
+          compareBytes(old.value, 0, old.value.length, bytes, valueAt, valueAt + valueLength) === 0
+        )
           this.#buffers!.elidedPuts++;
       }
       builder.addFrom(bytes, at, length, bytes, valueAt, valueLength);
