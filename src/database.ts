@@ -458,10 +458,10 @@ export class Database {
   /** Takes a snapshot of the newest commit; what it reads never changes. Close it when done. */
   snapshot(): Snapshot {
     this.refuseIfUnusable();
-    const commitId = this.#storage.openSnapshot();
+    const commitId = this.#storage.openLendingSnapshot();
     const recording = this.#recordedScope('snap');
     const close = (): void => {
-      if (this.#snapshots.delete(snapshot)) this.#storage.closeSnapshot(commitId);
+      if (this.#snapshots.delete(snapshot)) this.#storage.closeLendingSnapshot(commitId);
     };
     const snapshot = new Snapshot(this, commitId, close, recording);
     this.#snapshots.set(snapshot, performance.now());

@@ -12,6 +12,7 @@ import { assert } from './assert.ts';
 /** What memory is charged for; `db.memory()` reports bytes by account. */
 export const ACCOUNTS = [
   'buffers', // page cache, private pages and versions: chunks of the slab
+  'lent', // pages that snapshots keep for bytes they lent, and the list of them
   'tables', // page tables, buffer states, map and slot bookkeeping
   'versions', // list of old page versions
   'log', // log buffer and staging
@@ -89,6 +90,13 @@ export class Ledger {
         `and ${bytes} more were asked for (${account})`,
       { detail: { budgetBytes: this.budgetBytes, usedBytes: this.#usedBytes, bytes, account } },
     );
+  }
+
+  /** Charges to another account what one was charged; the sum stays. */
+  move(from: Account, to: Account, bytes: number): void {
+    assert(bytes >= 0 && bytes <= this.#bytes[from], `move of what ${from} was charged`);
+    this.#bytes[from] -= bytes;
+    this.#bytes[to] += bytes;
   }
 
   release(account: Account, bytes: number): void {

@@ -155,7 +155,9 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
 
   /**
    * Calls with the stored bytes of a value, lent without a copy until the call returns; returns
-   * what it returns, `undefined` if there is no such key.
+   * what it returns, `undefined` if there is no such key. In a snapshot the bytes stay right until
+   * it is closed, also by `snapshotAgeMsMax`: their page is kept in memory, on the account `lent`.
+   * Once all snapshots keep an eighth of the budget, the bytes are a copy, the caller's own.
    */
   view<T>(key: K, use: (bytes: Uint8Array) => T): T | undefined {
     this.#scope.check();
@@ -317,7 +319,8 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
 
   /**
    * Iterates the entries of a range in order of keys, as of the moment of the call. Values of
-   * kind `'bytes'` are lent without a copy until the next step: `slice` what is to be kept.
+   * kind `'bytes'` are lent without a copy until the next step: `slice` what is to be kept. In a
+   * snapshot they stay right until it is closed, as those of `view`.
    */
   range(options: RangeOptions<K> = {}): IterableIterator<[K, V]> {
     this.#scope.check();
@@ -395,13 +398,18 @@ class Entries<K, V> implements IterableIterator<[K, V]> {
   next(): IteratorResult<[K, V]> {
     if (!this.advance()) return { done: true, value: undefined };
     const cursor = this.#cursor;
-    const value = this.#lendsBytes ? cursor.valueBytes() : cursor.value();
-    return { done: false, value: [cursor.key() as K, value as V] };
+    return { done: false, value: [cursor.key() as K, this.#value() as V] };
   }
 
   return(): IteratorResult<[K, V]> {
     this.#close();
     return { done: true, value: undefined };
+  }
+
+  #value(): unknown {
+    const cursor = this.#cursor;
+    if (!this.#lendsBytes) return cursor.value();
+    return this.#scope.view < LATEST ? cursor.lentBytes() : cursor.valueBytes();
   }
 
   /** The key of the entry. */

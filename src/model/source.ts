@@ -215,8 +215,8 @@ export interface PointBucket {
   get(key: Value, view: SourceView): Value | undefined;
   has(key: Value, view: SourceView): boolean;
   /**
-   * Calls with the stored bytes of the value, lent until the call returns; answers what it answers,
-   * `undefined` if there is no such key.
+   * Calls with the stored bytes of the value, lent until the call returns, at a snapshot until that
+   * is closed; answers what it answers, `undefined` if there is no such key.
    */
   view<T>(key: Value, use: (bytes: Uint8Array) => T, view: SourceView): T | undefined;
   /** Answers whether anything changed: an equal value is not written again. */
@@ -240,5 +240,7 @@ export interface BucketCursor {
   value(): Value;
   /** The stored bytes of the value, lent until the next call. */
   valueBytes(): Uint8Array;
+  /** As `valueBytes`, lent until the snapshot is closed; only of a cursor at a snapshot. */
+  lentBytes(): Uint8Array;
   close(): void;
 }

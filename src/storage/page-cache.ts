@@ -17,6 +17,7 @@ import { IntTable } from '../base/int-table.ts';
 import { type Ledger } from '../base/ledger.ts';
 import { type DatabaseError, failure, isFull } from '../errors.ts';
 import { type Header, writeHeaderCopy } from './header.ts';
+import { Loans } from './loans.ts';
 import { type Log } from './log.ts';
 import { FREED, Overlay } from './overlay.ts';
 import { type PageFile } from './page-file.ts';
@@ -87,6 +88,7 @@ export class PageCache implements BufferHost {
   readonly bitmap: Radix;
   readonly slots: Slots;
   readonly versions: Versions;
+  readonly loans: Loans;
   readonly overlay: Overlay;
   readonly path: string;
   readonly readOnly: boolean;
@@ -143,6 +145,7 @@ export class PageCache implements BufferHost {
     this.bitmap.reset(header.bitmap);
     this.slots = new Slots(this.bitmap, slab, header.slotCount, ledger);
     this.versions = new Versions((version) => this.#discard(version), ledger);
+    this.loans = new Loans(slab, ledger, (buffer) => this.unpin(buffer));
     this.overlay = new Overlay(ledger);
     this.recent = new IntTable(CHANGE_STRIDE, ledger, 'tables');
     this.heldByLog = new IntList(ledger, 'tables');
@@ -723,6 +726,7 @@ export class PageCache implements BufferHost {
     this.map.forgetAll();
     this.bitmap.forgetAll();
     this.versions.dispose();
+    this.loans.dispose();
     this.overlay.dispose();
     this.recent.dispose();
     this.closing?.dispose();

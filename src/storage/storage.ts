@@ -364,6 +364,24 @@ export class Storage extends Pager {
     if (!this.#closed) this.versions.close(commit);
   }
 
+  /** As `openSnapshot`, for one that keeps the buffers of what it lends; see `loans.ts`. */
+  openLendingSnapshot(): number {
+    const commit = this.openSnapshot();
+    try {
+      this.loans.open(commit);
+    } catch (cause) {
+      this.versions.close(commit);
+      throw cause;
+    }
+    return commit;
+  }
+
+  closeLendingSnapshot(commit: number): void {
+    if (this.#closed) return;
+    this.loans.close(commit);
+    this.versions.close(commit);
+  }
+
   // ---- log and checkpoints
 
   /** The first commit after a clean open: a new log, then the flag in both header copies. */

@@ -2,8 +2,10 @@
 import type { BucketCursor, KeyRange, SourceView } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 import { Cursor } from '../storage/btree-cursor.ts';
+import type { EntryReader } from '../storage/btree-reader.ts';
 import type { Bucket } from './bucket.ts';
 import { encodedRange, type EncodedRange } from './key-ranges.ts';
+import type { StoragePort } from './storage-port.ts';
 
 function encodedIn(bucket: Bucket, range: KeyRange): EncodedRange | undefined {
   return encodedRange(range, (values, behind, into) => bucket.keys.bound(values, behind, into));
@@ -11,12 +13,19 @@ function encodedIn(bucket: Bucket, range: KeyRange): EncodedRange | undefined {
 
 /** A cursor over a range of a bucket. */
 export function cursorOf(
+  storage: StoragePort,
   bucket: Bucket,
   range: KeyRange,
   reverse: boolean,
   view: SourceView,
 ): BucketCursor {
-  return new StoreBucketCursor(bucket, encodedIn(bucket, range), reverse, view);
+  return new StoreBucketCursor(storage, bucket, encodedIn(bucket, range), reverse, view);
+}
+
+/** The value where a reader of a snapshot stands, right until that closes: lent, else a copy. */
+export function lentValue(storage: StoragePort, at: EntryReader, view: SourceView): Uint8Array {
+  if (at.isOverflow || storage.loans?.lend(view, at.buffer) !== true) return at.valueCopy();
+  return at.valueView();
 }
 
 /** Removes the entries of a range; answers how many. */
@@ -26,6 +35,8 @@ export function removeKeys(bucket: Bucket, range: KeyRange): number {
 }
 
 class StoreBucketCursor implements BucketCursor {
+  readonly #storage: StoragePort;
+  readonly #view: SourceView;
   readonly #bucket: Bucket;
   readonly #range: EncodedRange | undefined;
   readonly #reverse: boolean;
@@ -33,7 +44,15 @@ class StoreBucketCursor implements BucketCursor {
   #isStarted = false;
   #isDone: boolean;
 
-  constructor(bucket: Bucket, range: EncodedRange | undefined, reverse: boolean, view: SourceView) {
+  constructor(
+    storage: StoragePort,
+    bucket: Bucket,
+    range: EncodedRange | undefined,
+    reverse: boolean,
+    view: SourceView,
+  ) {
+    this.#storage = storage;
+    this.#view = view;
     this.#bucket = bucket;
     this.#range = range;
     this.#reverse = reverse;
@@ -83,6 +102,10 @@ class StoreBucketCursor implements BucketCursor {
     const { bytes, valueOffset, valueBytes, isOverflow } = this.#cursor;
     if (isOverflow) return this.#cursor.valueCopy();
     return bytes.subarray(valueOffset, valueOffset + valueBytes);
+  }
+
+  lentBytes(): Uint8Array {
+    return lentValue(this.#storage, this.#cursor, this.#view);
   }
 
   close(): void {

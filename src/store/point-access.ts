@@ -11,10 +11,10 @@ import type {
   PointCollection,
   SourceView,
 } from '../model/source.ts';
-import { TRANSACTION } from '../model/source.ts';
+import { LATEST, TRANSACTION } from '../model/source.ts';
 import type { Value } from '../model/value.ts';
 import type { Bucket } from './bucket.ts';
-import { cursorOf, removeKeys } from './bucket-cursor.ts';
+import { cursorOf, lentValue, removeKeys } from './bucket-cursor.ts';
 import { CollectionHandle } from './collection-access.ts';
 import { Handle } from './handle.ts';
 import type { Store } from './store.ts';
@@ -65,9 +65,10 @@ class BucketHandle extends Handle<Bucket> implements PointBucket {
     const { tree } = bucket;
     if (!bucket.find(key, view)) return undefined;
     if (tree.isOverflow) return use(tree.valueCopy());
-    const { buffer, valueOffset, valueBytes } = tree;
-    const lent = tree.bytes.subarray(valueOffset, valueOffset + valueBytes);
     const { storage } = this.store;
+    if (view < LATEST) return use(lentValue(storage, tree, view));
+    const { buffer } = tree;
+    const lent = tree.valueView();
     storage.pin(buffer);
     try {
       return use(lent);
@@ -97,6 +98,6 @@ class BucketHandle extends Handle<Bucket> implements PointBucket {
   }
 
   range(range: KeyRange, reverse: boolean, view: SourceView): BucketCursor {
-    return cursorOf(this.at(view), range, reverse, view);
+    return cursorOf(this.store.storage, this.at(view), range, reverse, view);
   }
 }

@@ -2,7 +2,7 @@
  * What the store needs of the storage below it: pages, and transactions over them. The pager
  * implements it; tests have a simple one in memory.
  */
-import type { Pages } from '../storage/pages.ts';
+import type { BufferId, Pages } from '../storage/pages.ts';
 
 /** How durable a commit is when the call returns (STORAGE.md rule 13). */
 export type CommitLevel = 'full' | 'group' | 'buffered' | 'none';
@@ -17,6 +17,8 @@ export interface StoragePort extends Pages {
    * that is possible. The caller holds no buffer but pinned ones.
    */
   makeRoom?(byteCount: number): void;
+  /** Keeps buffers until the snapshots of a commit are closed; `lend` is false if it does not. */
+  readonly loans?: { lend(commit: number, buffer: BufferId): boolean };
   begin(): void;
   /** Publishes the private pages; answers the commit id. Throws with the transaction open. */
   commit(level: CommitLevel): number;
