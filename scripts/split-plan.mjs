@@ -8,6 +8,7 @@
 const PLAN = {
   /** Commits, checkpoints and recovery, and changing trees and the schema. */
   write: [
+    'base/key-order',
     'storage/btree-edit',
     'storage/btree-range',
     'storage/btree-sequence',
@@ -19,6 +20,8 @@ const PLAN = {
     'storage/log-format',
     'storage/log-reader',
     'storage/recovery',
+    'storage/write-batch',
+    'storage/write-buffer',
     'store/schema-changes',
   ],
   /** Large values and the tails of long keys. */
@@ -61,8 +64,11 @@ const PLAN = {
   ],
   /** Traces of what a program asks. */
   record: ['recording/'],
+  /** Dumps, for the command line; a program has `dump.cjs`. */
+  dumps: ['dump/'],
   /** Long operations over a whole file, and databases in memory. */
   rest: [
+    'exact-records',
     'maintenance',
     'rebuild/',
     'slices',

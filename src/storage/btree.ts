@@ -18,10 +18,9 @@
  *   bulk.ts            building bottom-up    overflow.ts      large values, long keys
  *   write-buffer.ts    where the writes of a long transaction wait, until they go in sorted
  */
-import { compareBytes, type ByteWriter } from '../base/bytes.ts';
+import type { ByteWriter } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
 import {
-  copyBytes,
   KIND_LEAF,
   KIND_WORD,
   FLAG_ROOT,
@@ -42,30 +41,16 @@ import {
   type PageVisitor,
   type TreeStats,
 } from './btree-check.ts';
-import { Cursor } from './btree-cursor.ts';
 import { clearTree, dropTree, removeRange } from './btree-range.ts';
 import { EntryReader } from './btree-reader.ts';
 import { EQUAL, INSERTED, TreeWriter, WAITING, type PutResult } from './btree-write.ts';
-import { TreeBuilder } from './bulk.ts';
 import { Overflow } from './overflow.ts';
 import { WRITER, type PageId, type Pages, type StructureId, type View } from './pages.ts';
-import {
-  BUFFERED_BYTES_MAX,
-  WriteBuffer,
-  type BufferedTree,
-  type WriteBuffers,
-} from './write-buffer.ts';
+import { writeBatch } from './write-batch.ts';
+import { WriteBuffer } from './write-buffer.ts';
+import { BUFFERED_BYTES_MAX, type BufferedTree, type WriteBuffers } from './write-buffers.ts';
 
 export { EQUAL, INSERTED, UPDATED, WAITING, type PutResult } from './btree-write.ts';
-
-/** A tree of at most so many entries is built anew, bottom-up, by a batch of at least so many. */
-const FEW_ENTRIES = 256;
-const BUILT_ENTRIES_MIN = 64;
-
-interface SettledEntry {
-  readonly key: Uint8Array;
-  readonly value: Uint8Array;
-}
 
 /**
  * What puts entries that wait into their tree, where an entry is not simply put: those of a
@@ -348,7 +333,7 @@ export class Tree extends EntryReader implements BufferedTree {
     try {
       const ordinals = buffer.sorted();
       if (this.batchWriter !== undefined) this.batchWriter.writeBatch(buffer, ordinals);
-      else this.#writeBatch(buffer, ordinals);
+      else writeBatch(this, buffer, ordinals, this.#buffers!);
     } catch (cause) {
       this.#buffers!.failed();
       throw cause;
@@ -356,72 +341,6 @@ export class Tree extends EntryReader implements BufferedTree {
       buffer.clear();
     }
     this.#buffer = buffer;
-  }
-
-  #writeBatch(buffer: WriteBuffer, ordinals: Int32Array): void {
-    const few = ordinals.length >= BUILT_ENTRIES_MIN ? this.#takeFew() : undefined;
-    if (few !== undefined) this.#buildFrom(few, buffer, ordinals);
-    else this.#putBatch(buffer, ordinals);
-    this.pages.settle();
-  }
-
-  /** Takes all entries out of a tree that has few, and all small; `undefined` if it is not so. */
-  #takeFew(): SettledEntry[] | undefined {
-    if (this.settledCount > FEW_ENTRIES) return undefined;
-    const few: SettledEntry[] = [];
-    const cursor = new Cursor(this, WRITER);
-    try {
-      for (let found = cursor.first(); found; found = cursor.next()) {
-        if (cursor.keyLength + cursor.valueBytes > BUFFERED_BYTES_MAX) return undefined;
-        few.push({ key: cursor.key.slice(0, cursor.keyLength), value: cursor.valueCopy() });
-      }
-    } finally {
-      cursor.close();
-    }
-    if (few.length > 0) clearTree(this);
-    return few;
-  }
-
-  /** Builds the tree bottom-up of entries that it had and those that waited. */
-  #buildFrom(few: readonly SettledEntry[], buffer: WriteBuffer, ordinals: Int32Array): void {
-    const builder = new TreeBuilder(this);
-    const addOld = ({ key, value }: SettledEntry) =>
-      builder.add(key, key.length, value, 0, value.length);
-    let next = 0;
-    for (const ordinal of ordinals) {
-      const bytes = buffer.bytesOf(ordinal);
-      const at = buffer.keyAt(ordinal);
-      const length = buffer.keyLengthOf(ordinal);
-      const valueAt = buffer.valueAt(ordinal);
-      const valueLength = buffer.valueLengthOf(ordinal);
-      for (; next < few.length; next++) {
-        const old = few[next]!;
-        const sign = compareBytes(old.key, 0, old.key.length, bytes, at, at + length);
-        if (sign > 0) break;
-        if (sign < 0) addOld(old);
-        else if (
-          compareBytes(old.value, 0, old.value.length, bytes, valueAt, valueAt + valueLength) === 0
-        )
-          this.#buffers!.elidedPuts++;
-      }
-      builder.addFrom(bytes, at, length, bytes, valueAt, valueLength);
-    }
-    few.slice(next).forEach(addOld);
-    builder.finish();
-  }
-
-  #putBatch(buffer: WriteBuffer, ordinals: Int32Array): void {
-    const writer = this.#ownWriter();
-    writer.forget();
-    for (const ordinal of ordinals) {
-      const bytes = buffer.bytesOf(ordinal);
-      const length = buffer.keyLengthOf(ordinal);
-      copyBytes(bytes, buffer.keyAt(ordinal), batchKey, 0, length);
-      this.pages.settle();
-      const at = buffer.valueAt(ordinal);
-      const result = writer.putNext(batchKey, length, bytes, at, buffer.valueLengthOf(ordinal));
-      if (result === EQUAL) this.#buffers!.elidedPuts++;
-    }
   }
 
   /** Forgets what waits: the transaction goes back. */
@@ -522,7 +441,6 @@ export class Tree extends EntryReader implements BufferedTree {
 }
 
 const NOTHING = new Uint8Array(0);
-const batchKey = new Uint8Array(BUFFERED_BYTES_MAX);
 
 /** Refuses a layout that no tree can have. */
 export function checkLayout(layout: TreeLayout, pageBytes: number): void {

@@ -12,9 +12,8 @@
  * Law: a reader of the view `WRITER` never sees a tree whose entries wait, but through `find`.
  */
 import { KEYS_MAX, KeyOrder } from '../base/key-order.ts';
-import type { Ledger } from '../base/ledger.ts';
-import { DatabaseError } from '../errors.ts';
 import { copyBytes } from './btree-node.ts';
+import { WriteBuffers, type BufferedTree } from './write-buffers.ts';
 
 /** Writes to a tree that go to its pages at once, while their order is watched. */
 const DIRECT_WRITES = 128;
@@ -22,11 +21,6 @@ const DIRECT_WRITES = 128;
 const SHARING = 4;
 /** Bytes of a key that are compared with the one before. */
 const WATCHED_BYTES = 32;
-/** Key and value of more bytes together go to the pages at once: they gain nothing. */
-export const BUFFERED_BYTES_MAX = 1024;
-/** Share of the budget that waiting entries may take, and what they never take more than. */
-const BUDGET_SHARE = 1 / 4;
-const BYTES_MAX = 64 * 1024 * 1024;
 /** Batches below this are not worth their buffer; after so many a tree is written directly. */
 const SMALL_BATCH = 32;
 const SMALL_BATCHES_MAX = 8;
@@ -39,81 +33,6 @@ const NO_PIECE = PIECE_BYTES + 1;
 /** Place, key length, value length, hash. */
 const ENTRY_HEAD_BYTES = 16;
 const ENTRIES_FIRST = 256;
-
-/** A tree as its buffers see it. */
-export interface BufferedTree {
-  /** Writes the entries that wait to the pages. */
-  settleWrites(): void;
-  /** Entries in its pages. */
-  readonly settledCount: number;
-  /** Forgets them: the transaction goes back. */
-  forgetWrites(): void;
-}
-
-/** The write buffers of a store's open transaction. */
-export class WriteBuffers {
-  /** Lets every write wait that can: for tests. */
-  static isEager = false;
-  /** Puts that met equal bytes when they entered their tree. */
-  elidedPuts = 0;
-  /** Changes with every transaction. */
-  epoch = 0;
-  /** Whether the file has more pages than the cache can hold. */
-  readonly isBeyondCache: () => boolean;
-  /** Called when entries could not be written: the transaction can only go back. */
-  readonly failed: () => void;
-  readonly #ledger: Ledger | undefined;
-  readonly #bytesMax: number;
-  readonly #trees = new Set<BufferedTree>();
-  #bytes = 0;
-
-  constructor(ledger: Ledger | undefined, isBeyondCache: () => boolean, failed: () => void) {
-    this.#ledger = ledger;
-    this.isBeyondCache = isBeyondCache;
-    this.failed = failed;
-    this.#bytesMax = Math.min(BYTES_MAX, (ledger?.budgetBytes ?? Infinity) * BUDGET_SHARE);
-  }
-
-  /** A transaction begins. */
-  begin(): void {
-    this.epoch++;
-  }
-
-  /** Sees that entries of a tree begin to wait. */
-  opened(tree: BufferedTree): void {
-    this.#trees.add(tree);
-  }
-
-  /** Writes everything that waits. Whatever fails here, the transaction can only go back. */
-  settle(): void {
-    for (const tree of this.#trees) tree.settleWrites();
-    this.#trees.clear();
-  }
-
-  /** Forgets everything that waits. */
-  forget(): void {
-    for (const tree of this.#trees) tree.forgetWrites();
-    this.#trees.clear();
-  }
-
-  /** Charges memory for entries; answers false when they have their share, or there is none. */
-  take(bytes: number): boolean {
-    if (this.#bytes + bytes > this.#bytesMax) return false;
-    try {
-      this.#ledger?.charge('transaction', bytes);
-    } catch (cause) {
-      if (cause instanceof DatabaseError && cause.code === 'limit.memory') return false;
-      throw cause;
-    }
-    this.#bytes += bytes;
-    return true;
-  }
-
-  release(bytes: number): void {
-    this.#bytes -= bytes;
-    this.#ledger?.release('transaction', bytes);
-  }
-}
 
 export class WriteBuffer {
   /** Entries, those included that a later one of the same key replaced. */

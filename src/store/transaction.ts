@@ -18,7 +18,7 @@
 import type { Ledger } from '../base/ledger.ts';
 import { failure } from '../errors.ts';
 import type { CollectionState, SavedState } from './collection-state.ts';
-import { WriteBuffers } from '../storage/write-buffer.ts';
+import { WriteBuffers } from '../storage/write-buffers.ts';
 import type { StoragePort } from './storage-port.ts';
 
 /** Bytes of notes from which on a statement goes on under a savepoint of the pager. */

@@ -3,7 +3,7 @@
  * bucket and on a collection with indexes, under a random layout, beside a plain model.
  */
 import { Random } from '../../src/base/random.ts';
-import { WriteBuffers } from '../../src/storage/write-buffer.ts';
+import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 import { Database } from '../../src/database.ts';
 import { DatabaseError } from '../../src/errors.ts';
 import type { KeyValue, RangeOptions } from '../../src/kv/key-value.ts';

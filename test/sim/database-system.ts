@@ -12,7 +12,7 @@
  * Timers do not run while a life is lived; `elapse` and `synced` are the calls they would make.
  */
 import { runLoad } from '../../src/bulk-run.ts';
-import { WriteBuffers } from '../../src/storage/write-buffer.ts';
+import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 import { Database } from '../../src/database.ts';
 import type { Steps } from '../../src/base/steps.ts';
 import { DatabaseError } from '../../src/errors.ts';

@@ -2,7 +2,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Ledger } from '../../src/base/ledger.ts';
 import { open, type Database } from '../../src/database.ts';
-import { WriteBuffer, WriteBuffers } from '../../src/storage/write-buffer.ts';
+import { WriteBuffer } from '../../src/storage/write-buffer.ts';
+import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 
 let db: Database;
 afterEach(() => db.close());
