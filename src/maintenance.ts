@@ -47,6 +47,7 @@ export function* checkSteps(
 export function* backupSteps(storage: Storage, fs: FileSystem, path: string): Steps<number> {
   if (typeof path !== 'string' || path === '' || fs.exists(path)) {
     throw failure('usage.argument', `a backup needs a free path; there is something at ${path}`, {
+      hint: 'Give another path, or remove what is there.',
       detail: { path },
     });
   }

@@ -29,13 +29,16 @@ export function nearestName(wanted: string, names: Iterable<string>): string | u
   return best;
 }
 
+/** Hints list so many names, which is all operators and all types of fields. */
+const NAMES_SHOWN_MAX = 20;
+
 /** A hint that names the nearest of `names`, or lists the first of them. */
 export function nameHint(wanted: string, names: Iterable<string>): string | undefined {
   const known = [...names];
   const nearest = nearestName(wanted, known);
   if (nearest !== undefined) return `Did you mean "${nearest}"?`;
   if (known.length === 0) return undefined;
-  const shown = known.slice(0, 8).map((name) => `"${name}"`);
+  const shown = known.slice(0, NAMES_SHOWN_MAX).map((name) => `"${name}"`);
   return `There is ${shown.join(', ')}${known.length > shown.length ? ' and others' : ''}.`;
 }
 

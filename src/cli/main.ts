@@ -69,7 +69,7 @@ command('tune [FILE]', 'measure layouts on a workload, on a copy of FILE if one 
   .addHelpText(
     'after',
     examples(
-      'tune --workload bench/workloads/w2.mjs --seconds 75',
+      'tune --workload work.mjs --seconds 75',
       "tune app.mono --workload work.mjs --objective 'fastest lookup with file <= 200 MiB'",
       'tune app.mono --workload trace.jsonl --apply',
       'tune --workload work.mjs --check baseline.json',
@@ -128,7 +128,7 @@ command('get <FILE> <COLLECTION> <KEY...>', 'show the record of a key')
   .action(run(getCommand));
 
 command('ls <FILE> [COLLECTION]', 'list collections, or the first records of one')
-  .option('--limit <n>', 'records at the most', Number, 20)
+  .option('--limit <n>', 'records at the most', '20')
   .addHelpText('after', examples('ls shop.mono', 'ls shop.mono customers --limit 5'))
   .action(run(listCommand));
 

@@ -9,7 +9,10 @@ import type { OpenOptions } from '../options.ts';
 
 export function requireFile(path: string): void {
   if (fs.existsSync(path)) return;
-  throw failure('storage.not_found', `there is no file ${path}`, { detail: { path } });
+  throw failure('storage.not_found', `there is no file ${path}`, {
+    detail: { path },
+    hint: 'Correct the path.', // commands make no database, unlike `open`
+  });
 }
 
 /** Runs a command on a database that it may write. */

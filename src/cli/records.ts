@@ -56,14 +56,18 @@ export function getCommand(
 }
 
 interface ListOptions extends CommonOptions {
-  readonly limit: number;
+  readonly limit: string;
 }
 
 /** Lists collections, or the first records of one. */
 export function listCommand(path: string, name: string | undefined, options: ListOptions): void {
+  const limit = /^\d+$/.test(options.limit) ? Number(options.limit) : NaN;
+  if (!Number.isSafeInteger(limit)) {
+    throw failure('usage.argument', `--limit: ${options.limit} is not a whole number of records`);
+  }
   withReader(path, ({ store }) => {
     if (name !== undefined) {
-      const records = firstRecords(store.schema(LATEST).require(name, LATEST), options.limit);
+      const records = firstRecords(store.schema(LATEST).require(name, LATEST), limit);
       print(options, records, () => records.map(oneLine).join('\n'));
       return;
     }

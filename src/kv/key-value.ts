@@ -111,7 +111,9 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
    * @throws {SchemaError} schema.mismatch when the bucket exists with other kinds or layout.
    */
   constructor(scope: Scope, name: string, options: KeyValueOptions = {}) {
+    requireNames('kv', options, BUCKET_OPTIONS);
     const { keys, values, layout } = options;
+    if (layout !== undefined) requireNames('the layout of kv', layout, LAYOUT_OPTIONS);
     this.name = name;
     this.#scope = scope;
     this.#bucket = scope.bucket(name);
@@ -296,7 +298,10 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
   /** Returns the number of entries, or of those of a range. */
   count(options?: Omit<RangeOptions<K>, 'reverse'>): number {
     this.#scope.check();
-    if (!this.#isThere()) return 0;
+    if (!this.#isThere()) {
+      nothingIn(options ?? {});
+      return 0;
+    }
     if (options === undefined) return this.#bucket.count(this.#scope.view);
     let count = 0;
     const entries = this.#entries(options);
@@ -307,7 +312,10 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
   /** Returns the first entry of a range, a copy; `undefined` if there is none. */
   first(options: Omit<RangeOptions<K>, 'limit'> = {}): [K, V] | undefined {
     this.#scope.check();
-    if (!this.#isThere()) return undefined;
+    if (!this.#isThere()) {
+      nothingIn(options);
+      return undefined;
+    }
     const entries = this.#entries({ ...options, limit: 1 });
     return entries.advance() ? entries.takeCopy() : undefined;
   }
@@ -324,14 +332,14 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
    */
   range(options: RangeOptions<K> = {}): IterableIterator<[K, V]> {
     this.#scope.check();
-    if (!this.#isThere()) return [][Symbol.iterator]() as IterableIterator<[K, V]>;
+    if (!this.#isThere()) return nothingIn<[K, V], K>(options);
     return this.#entries(options);
   }
 
   /** Iterates the keys of a range in order, as of the moment of the call; reads no value. */
   keys(options: RangeOptions<K> = {}): IterableIterator<K> {
     this.#scope.check();
-    if (!this.#isThere()) return [][Symbol.iterator]() as IterableIterator<K>;
+    if (!this.#isThere()) return nothingIn<K, K>(options);
     return new Keys<K>(this.#entries(options));
   }
 
@@ -455,6 +463,8 @@ class Keys<K> implements IterableIterator<K> {
   }
 }
 
+const BUCKET_OPTIONS = ['keys', 'values', 'layout'];
+const LAYOUT_OPTIONS = ['tree', 'order', 'clusterSize'];
 const RANGE_OPTIONS = ['gt', 'gte', 'lt', 'lte', 'prefix', 'reverse', 'limit'];
 
 function limitOf(options: { readonly limit?: number }): number {
@@ -464,14 +474,26 @@ function limitOf(options: { readonly limit?: number }): number {
   throw failure('usage.argument', `limit: ${String(limit)} is not a whole number of entries`);
 }
 
-/** The range of keys that options stand for. */
-function keyRange<K>(options: RangeOptions<K>): KeyRange {
+/** Refuses names that an options object does not have. */
+function requireNames(where: string, options: object, names: readonly string[]): void {
   for (const name of Object.keys(options)) {
-    if (RANGE_OPTIONS.includes(name)) continue;
-    throw failure('usage.argument', `${name} is not an option of a range`, {
-      hint: `the options are ${RANGE_OPTIONS.join(', ')}`,
+    if (names.includes(name)) continue;
+    throw failure('usage.argument', `${name} is not an option of ${where}`, {
+      hint: `the options are ${names.join(', ')}`,
     });
   }
+}
+
+/** The range of a bucket that is not there; what is asked wrongly is refused all the same. */
+function nothingIn<T, K>(options: RangeOptions<K>): IterableIterator<T> {
+  keyRange(options);
+  limitOf(options);
+  return [][Symbol.iterator]();
+}
+
+/** The range of keys that options stand for. */
+function keyRange<K>(options: RangeOptions<K>): KeyRange {
+  requireNames('a range', options, RANGE_OPTIONS);
   const { gt, gte, lt, lte, prefix } = options;
   const two = (gt !== undefined && gte !== undefined) || (lt !== undefined && lte !== undefined);
   const both = prefix !== undefined && [gt, gte, lt, lte].some((bound) => bound !== undefined);

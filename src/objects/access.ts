@@ -9,6 +9,7 @@ import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
 import type { RecordFields, RecordInput } from '../model/record.ts';
 import {
+  describeValue,
   partField,
   partName,
   type CollectionDefinition,
@@ -241,7 +242,8 @@ export class Access {
   integerId(key: unknown): RecordId {
     if (typeof key === 'number' && Number.isSafeInteger(key)) return key;
     if (typeof key === 'bigint') return key;
-    throw failure('value.type', `${this.name}.${this.idField} takes int, not ${String(key)}`, {
+    const shown = describeValue(key);
+    throw failure('value.type', `${this.name}.${this.idField} takes int, not ${shown}`, {
       detail: { collection: this.name, value: key },
     });
   }

@@ -140,6 +140,7 @@ export function expressionOf(definition: CollectionDefinition, condition: unknow
   throw failure(
     'usage.argument',
     'a condition is an object, [field, operator, value], or made by and, or, not',
+    { hint: "Write where({ name: 'Ada' }) or where('name', '=', 'Ada'); functions are not taken." },
   );
 }
 

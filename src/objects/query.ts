@@ -164,7 +164,9 @@ export class Query<R, T> implements Iterable<T> {
   orderBy(field: PathOf<R>, direction: 'ascending' | 'descending' = 'ascending'): Query<R, T> {
     columnOf(this.#access.definition, field);
     if (direction !== 'ascending' && direction !== 'descending')
-      throw failure('usage.argument', `orderBy: ${String(direction)} is no direction`);
+      throw failure('usage.argument', `orderBy: ${String(direction)} is no direction`, {
+        hint: "the directions are 'ascending' and 'descending'",
+      });
     const { order } = this.#whole();
     return this.#with({ order: [...order, { field, descending: direction === 'descending' }] });
   }

@@ -322,7 +322,11 @@ export function undo(
 ): UndoReport {
   const kept = keptPathOf(path);
   const keptId = fileIdOf(fs, kept);
-  if (keptId === undefined) throw failure('usage.argument', `there is no kept file ${kept}`);
+  if (keptId === undefined) {
+    throw failure('usage.argument', `there is no kept file ${kept}`, {
+      hint: 'There is nothing to undo: no rebuild kept its old file, or it was let go.',
+    });
+  }
   const current = openExisting({ fs, memoryBytes }, path);
   try {
     const { storage } = current;

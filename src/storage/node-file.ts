@@ -24,7 +24,7 @@ export function systemFailure(doing: string, file: string, cause: unknown): Data
       return failure('storage.full', message, { detail, cause });
     case 'ENOENT':
     case 'ENOTDIR':
-      return failure('storage.not_found', `there is nothing at ${file}`, { detail, cause });
+      return notFound(file, detail, cause);
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
@@ -34,6 +34,23 @@ export function systemFailure(doing: string, file: string, cause: unknown): Data
     default:
       return failure('storage.io', message, { detail, cause });
   }
+}
+
+/** A file that is not there, or its folder: that `open` would not make. */
+function notFound(
+  file: string,
+  detail: Readonly<Record<string, unknown>>,
+  cause: unknown,
+): DatabaseError {
+  const folder = path.dirname(file);
+  if (fs.existsSync(folder)) {
+    return failure('storage.not_found', `there is nothing at ${file}`, { detail, cause });
+  }
+  return failure('storage.not_found', `there is no folder ${folder}`, {
+    detail,
+    cause,
+    hint: 'Correct the path, or make the folder.',
+  });
 }
 
 class NodeFile implements File {

@@ -76,6 +76,10 @@ describe('monochord', () => {
     expect(unknown.err).toMatch(/Did you mean "customers"/);
     expect(monochord('rebiuld', shop).code).toBe(2);
     expect(monochord('tune', shop).err).toMatch(/needs a workload/);
+    const limit = monochord('ls', shop, 'customers', '--limit', 'x');
+    expect([limit.code, limit.out]).toEqual([2, '']);
+    expect(limit.err).toMatch(/--limit: x is not a whole number of records/);
+    expect(monochord('ls', shop, 'customers', '--limit', '2').out.split('\n')).toHaveLength(3);
   });
 
   test('failures end with 1 and a code; JSON has it too', () => {
@@ -83,6 +87,9 @@ describe('monochord', () => {
     expect(missing.code).toBe(1);
     expect(JSON.parse(missing.out)).toMatchObject({ error: { code: 'storage.not_found' } });
     expect(existsSync(join(folder, 'none'))).toBe(false);
+    expect(missing.out).not.toMatch(/readOnly/);
+    const target = monochord('backup', shop, join(folder, 'missing', 'copy'));
+    expect(target.err).toMatch(/there is no folder .*missing \[storage\.not_found\]/);
   });
 
   test('help has examples and the exit codes', () => {

@@ -27,6 +27,18 @@ describe('KeyValue.get', () => {
     expect(db.stats().commits, 'reading makes no bucket').toBeLessThanOrEqual(1);
   });
 
+  test('names of options that are not known are refused, also where there is no bucket yet', () => {
+    const db = openDatabase();
+    const bucket = db.kv('none');
+    const bad = { from: 'a' } as never;
+    expect(codeOf(() => db.kv('none', { value: 'int' } as never))).toBe('usage.argument');
+    expect(codeOf(() => db.kv('none', { layout: { ordr: 4 } } as never))).toBe('usage.argument');
+    expect(codeOf(() => bucket.range(bad))).toBe('usage.argument');
+    expect(codeOf(() => bucket.keys(bad))).toBe('usage.argument');
+    expect(codeOf(() => bucket.count(bad))).toBe('usage.argument');
+    expect(codeOf(() => bucket.first(bad))).toBe('usage.argument');
+  });
+
   test('returns a copy that the caller may change', () => {
     const bucket = openDatabase().kv<string, Uint8Array>('b', { values: 'bytes' });
     const given = Uint8Array.of(1, 2, 3);

@@ -103,7 +103,16 @@ describe('Collection', () => {
       code('usage.argument', 'Did you mean "in"?'),
     );
     expect(() => customers.where({ region: 'x' } as never)).toThrow(code('value.type'));
-    expect(() => customers.where(5 as never)).toThrow(code('usage.argument'));
+    const hinted = (part: string): unknown =>
+      code('usage.argument', expect.stringContaining(part) as unknown as string);
+    expect(() => customers.where('region', 'like' as never, 1 as never)).toThrow(
+      hinted('"prefix", "between", "contains".'),
+    );
+    expect(() => customers.where(5 as never)).toThrow(hinted("where('name', '=', 'Ada')"));
+    expect(() => customers.all().orderBy('region', 'down' as never)).toThrow(
+      hinted("'descending'"),
+    );
+    expect(() => customers.get('1' as never)).toThrow(/takes int, not "1"/);
     expect(() => customers.get('1' as never)).toThrow(code('value.type'));
     expect(() => customers.all().limit(-1)).toThrow(code('usage.argument'));
     expect(() => db.collection('t', { fields: { a: 'int' }, index: ['b'] })).toThrow(
