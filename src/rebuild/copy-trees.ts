@@ -182,6 +182,7 @@ const INDEX = 'I'.charCodeAt(0);
 
 /** The entries of a catalog that are not of trees and not the marker. */
 function* otherEntries(catalog: Catalog): Generator<Cursor> {
+  if (catalog.isEmpty) return;
   const cursor = new Cursor(catalog.tree, LATEST);
   try {
     for (let found = cursor.first(); found; found = cursor.next()) {

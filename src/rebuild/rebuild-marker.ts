@@ -25,7 +25,7 @@ export interface RebuildMarker {
 
 /** The marker of a file, `undefined` if it was never rebuilt. */
 export function readMarker(catalog: Catalog): RebuildMarker | undefined {
-  if (!catalog.tree.find(LATEST, KEY, KEY.length)) return undefined;
+  if (catalog.isEmpty || !catalog.tree.find(LATEST, KEY, KEY.length)) return undefined;
   const bytes = catalog.tree.valueCopy();
   const { from, fromCommit, commit, plan } = readWholeValue(bytes, 0, bytes.length) as ValueMap;
   return {

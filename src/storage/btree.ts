@@ -156,7 +156,8 @@ export class Tree extends EntryReader implements BufferedTree {
    */
   findNext(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
     const path = this.#path;
-    if (!path.step(view, key, keyLength)) return this.find(view, key, keyLength);
+    const mayWait = view === WRITER && this.#mayWait(key, keyLength);
+    if (mayWait || !path.step(view, key, keyLength)) return this.find(view, key, keyLength);
     this.locate(path.buffer, path.positions[path.depth]!, view);
     return true;
   }

@@ -8,6 +8,9 @@ import { DatabaseError } from '../errors.ts';
 /** Share of the budget that waiting entries may take, and what they never take more than. */
 const BUDGET_SHARE = 1 / 4;
 const BYTES_MAX = 64 * 1024 * 1024;
+/** Share of the budget that is left for what writing the entries needs, and its most. */
+const SETTLING_SHARE = 1 / 16;
+const SETTLING_BYTES_MAX = 1024 * 1024;
 /** Key and value of more bytes together go to the pages at once: they gain nothing. */
 export const BUFFERED_BYTES_MAX = 1024;
 
@@ -35,6 +38,7 @@ export class WriteBuffers {
   readonly failed: () => void;
   readonly #ledger: Ledger | undefined;
   readonly #bytesMax: number;
+  readonly #settlingBytes: number;
   readonly #trees = new Set<BufferedTree>();
   #bytes = 0;
 
@@ -42,7 +46,9 @@ export class WriteBuffers {
     this.#ledger = ledger;
     this.isBeyondCache = isBeyondCache;
     this.failed = failed;
-    this.#bytesMax = Math.min(BYTES_MAX, (ledger?.budgetBytes ?? Infinity) * BUDGET_SHARE);
+    const budgetBytes = ledger?.budgetBytes ?? Infinity;
+    this.#bytesMax = Math.min(BYTES_MAX, budgetBytes * BUDGET_SHARE);
+    this.#settlingBytes = Math.min(SETTLING_BYTES_MAX, Math.floor(budgetBytes * SETTLING_SHARE));
   }
 
   /** A transaction begins. */
@@ -71,7 +77,9 @@ export class WriteBuffers {
   take(bytes: number): boolean {
     if (this.#bytes + bytes > this.#bytesMax) return false;
     try {
-      this.#ledger?.charge('transaction', bytes);
+      // Entries that took the last of the budget could not be written any more.
+      this.#ledger?.charge('transaction', bytes + this.#settlingBytes);
+      this.#ledger?.release('transaction', this.#settlingBytes);
     } catch (cause) {
       if (cause instanceof DatabaseError && cause.code === 'limit.memory') return false;
       throw cause;

@@ -73,6 +73,7 @@ export class Catalog {
   readonly #key = new ByteWriter(64);
   readonly #value = new ByteWriter(256);
   readonly #isWriting: () => boolean;
+  readonly #isEmpty: () => boolean;
 
   /** Makes the catalog of an empty file, in an open transaction. */
   static create(pages: Pages): void {
@@ -80,10 +81,20 @@ export class Catalog {
     assert(root === CATALOG_ROOT, 'the catalog is the first page of a file');
   }
 
-  /** `isWriting`: whether a transaction is open, whose changes the newest view includes. */
-  constructor(pages: Pages, isWriting: () => boolean) {
+  /**
+   * `isWriting`: whether a transaction is open, whose changes the newest view includes. `isEmpty`:
+   * whether the file has no page yet, as a reader finds it beside a writer that made it and did not
+   * complete a checkpoint.
+   */
+  constructor(pages: Pages, isWriting: () => boolean, isEmpty: () => boolean = () => false) {
     this.tree = new Tree(pages, CATALOG_ROOT, CATALOG_STRUCTURE, CATALOG_LAYOUT);
     this.#isWriting = isWriting;
+    this.#isEmpty = isEmpty;
+  }
+
+  /** Whether there is no tree to read: nothing was ever written into the file. */
+  get isEmpty(): boolean {
+    return this.#isEmpty();
   }
 
   newestView(): View {
@@ -233,7 +244,7 @@ export class Catalog {
   // Entries.
 
   #read(key: ByteWriter, view: View): Value | undefined {
-    if (!this.tree.find(view, key.bytes, key.length)) return undefined;
+    if (this.isEmpty || !this.tree.find(view, key.bytes, key.length)) return undefined;
     const bytes = this.tree.valueCopy();
     return readWholeValue(bytes, 0, bytes.length);
   }
@@ -249,7 +260,7 @@ export class Catalog {
   }
 
   #readNumber(key: ByteWriter, view: View): number | undefined {
-    if (!this.tree.find(view, key.bytes, key.length)) return undefined;
+    if (this.isEmpty || !this.tree.find(view, key.bytes, key.length)) return undefined;
     const bytes = this.tree.valueCopy();
     const number = readVarint(bytes, 0, bytes.length);
     if (number === MALFORMED) throw failure('corrupt.record', 'a counter of the catalog');
@@ -277,6 +288,7 @@ export class Catalog {
     view: View,
     visit: (cursor: Cursor, prefixLength: number) => void,
   ): void {
+    if (this.isEmpty) return;
     const start = prefix.copy();
     const cursor = new Cursor(this.tree, view);
     try {

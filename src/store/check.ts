@@ -37,7 +37,7 @@ export function treesOf(store: Store, view: View): NamedTree[] {
   const named = (name: string, tree: Tree): NamedTree => {
     return { name, root: tree.root, structure: tree.structure, tree };
   };
-  const trees = [named('catalog', catalog.tree)];
+  const trees = catalog.isEmpty ? [] : [named('catalog', catalog.tree)];
   for (const { structure, root, definition } of catalog.collections(view)) {
     trees.push(named(definition.name, store.tree(structure, root, definition.layout)));
     for (const index of catalog.indexes(structure, view)) {

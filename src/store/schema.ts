@@ -27,7 +27,8 @@ const COLLECTION_BYTES = 48 * 1024;
 const TREE_BYTES = 4 * 1024;
 
 export class Schema {
-  #chargedBytes = 0;
+  /** What is charged for each name. */
+  readonly #chargedBytes = new Map<string, number>();
   readonly #store: Store;
   readonly #byName = new Map<string, Collection | Bucket>();
 
@@ -41,11 +42,16 @@ export class Schema {
     if (known !== undefined) return known;
     const entry = this.#store.catalog.collection(name, view);
     if (entry === undefined) return undefined;
-    this.#charge(COLLECTION_BYTES + TREE_BYTES);
-    const made =
-      entry.definition.form === 'bucket' ? this.#bucket(entry) : this.#collection(entry, view);
-    this.#byName.set(name, made);
-    return made;
+    this.#charge(name, COLLECTION_BYTES + TREE_BYTES);
+    try {
+      const made =
+        entry.definition.form === 'bucket' ? this.#bucket(entry) : this.#collection(entry, view);
+      this.#byName.set(name, made);
+      return made;
+    } catch (cause) {
+      this.#release(name);
+      throw cause;
+    }
   }
 
   /** @throws {SchemaError} schema.unknown_collection naming the nearest there is. */
@@ -71,17 +77,22 @@ export class Schema {
   /** Forgets what was read of a name, because its definition changes. */
   forget(name: string): void {
     this.#byName.delete(name);
+    this.#release(name);
   }
 
-  #charge(bytes: number): void {
+  #charge(name: string, bytes: number): void {
     this.#store.ledger?.charge('catalog', bytes);
-    this.#chargedBytes += bytes;
+    this.#chargedBytes.set(name, (this.#chargedBytes.get(name) ?? 0) + bytes);
+  }
+
+  #release(name: string): void {
+    this.#store.ledger?.release('catalog', this.#chargedBytes.get(name) ?? 0);
+    this.#chargedBytes.delete(name);
   }
 
   /** Gives back what was charged, when nobody uses this version any more. */
   dispose(): void {
-    this.#store.ledger?.release('catalog', this.#chargedBytes);
-    this.#chargedBytes = 0;
+    for (const name of this.#chargedBytes.keys()) this.#release(name);
     this.#byName.clear();
   }
 
@@ -105,7 +116,7 @@ export class Schema {
       (parts) => new PartSources(codec, parts),
     );
     const indexes = store.catalog.indexes(structure, view).map((each): CollectionIndex => {
-      this.#charge(TREE_BYTES);
+      this.#charge(definition.name, TREE_BYTES);
       const tree = store.tree(each.structure, each.root, each.definition.layout);
       return makeIndex(each.definition, tree, codec, keys, store);
     });

@@ -73,7 +73,11 @@ export class Store {
     this.ledger = options.ledger;
     this.#makeWork = options.work ?? workAlone;
     this.transaction = new Transaction(storage, options.ledger);
-    this.catalog = new Catalog(storage, () => this.transaction.isOpen);
+    this.catalog = new Catalog(
+      storage,
+      () => this.transaction.isOpen,
+      () => storage.nextPage === 1,
+    );
     this.#latest = new Schema(this);
     this.ledger?.addReclaimer(() => this.#reclaim());
   }

@@ -9,6 +9,7 @@ import { ERROR_TABLE } from '../../src/errors.ts';
 import { float, int, type Value } from '../../src/model/value.ts';
 import type { OpenOptions } from '../../src/options.ts';
 import { FaultFileSystem } from '../faults/fault-file.ts';
+import { open as openStorage, PATH as STORAGE_PATH } from '../support/small-storage.ts';
 import {
   abandon,
   codeOf,
@@ -354,6 +355,40 @@ describe('paths', () => {
     expect(codeOf(() => old.compact())).toBe('usage.read_only');
     old.close();
     expect(openDatabase({}, disk).kv('b').get('new')).toBe(2);
+  });
+
+  test('a file without a checkpoint is empty to a reader beside its writer, until there is', () => {
+    for (const lastCheckpoint of [false, true]) {
+      const disk = new FaultFileSystem({ seed: 1 });
+      const writer = openDatabase({}, disk);
+      const fields = { id: 'int', n: 'int' } as const;
+      writer.kv('b').put('key', 1);
+      writer.collection('c', { fields, key: 'id' }).insert({ id: 1, n: 2 });
+      const reader = openDatabase({ readOnly: true, lastCheckpoint }, disk);
+      const bucket = reader.kv('b');
+      const count = bucket.count();
+      expect([bucket.get('key'), bucket.has('key'), count]).toEqual([undefined, false, 0]);
+      expect([...bucket.range()]).toEqual([]);
+      expect(reader.check().faults).toEqual([]);
+      expect(reader.snapshot().kv('b').get('key')).toBeUndefined();
+      expect(reader.storedCollection('c')).toBeUndefined();
+      expect(reader.refresh()).toBe(false);
+      writer.checkpoint();
+      expect(reader.refresh()).toBe(true);
+      expect([bucket.get('key'), bucket.count()]).toEqual([1, 1]);
+      expect(reader.storedCollection('c')?.all().toArray()).toEqual([{ id: 1, n: 2 }]);
+      reader.close();
+    }
+  });
+
+  test('a file whose maker died before its first commit is empty to a reader', () => {
+    const disk = new FaultFileSystem({ seed: 1 });
+    const made = new FaultFileSystem({ seed: 1 });
+    openStorage(made).abandon();
+    disk.setImage(PATH, made.image(STORAGE_PATH));
+    const reader = openDatabase({ readOnly: true }, disk);
+    expect(reader.kv('b').get('key')).toBeUndefined();
+    expect(reader.check().faults).toEqual([]);
   });
 
   test('a second open in the process is refused and names this one', () => {
