@@ -4,9 +4,9 @@
  * every refusal and all that is left must be equal.
  */
 import { Random } from '../../src/base/random.ts';
-import { Database, type Transaction } from '../../src/database.ts';
+import { Database } from '../../src/database.ts';
 import { DatabaseError } from '../../src/errors.ts';
-import type { BulkLoadOptions, Collection, KeyValue } from '../../src/index.ts';
+import type { BulkLoadOptions, Collection, KeyValue, Transaction } from '../../src/index.ts';
 import { Transaction as OpenTransaction } from '../../src/scopes.ts';
 import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 import { FaultFileSystem } from '../faults/fault-file.ts';
@@ -33,8 +33,8 @@ class Side {
     this.settings = settings;
   }
 
-  get scope(): Pick<Transaction, 'kv' | 'collection'> {
-    return this.tx ?? this.db;
+  get scope(): Transaction {
+    return this.tx ?? (this.db as unknown as Transaction); // it has the handles too
   }
 
   get bucket(): KeyValue<number, string> {
@@ -280,7 +280,9 @@ export function runWaitingCase(seed: number, plant?: (answer: string) => string)
       if (plant !== undefined) found = plant(found);
       const expected = direct.answer(call);
       if (found === expected) continue;
-      throw new Error(`call ${i}, ${String(call)}: ${found.slice(0, 300)}, not ${expected.slice(0, 300)}`);
+      throw new Error(
+        `call ${i}, ${String(call)}: ${found.slice(0, 300)}, not ${expected.slice(0, 300)}`,
+      );
     }
     waiting.disk.capacityBytes = Infinity;
     for (const side of [waiting, direct]) side.answer(() => side.end(true));

@@ -7,7 +7,7 @@ import { runWaitingCase } from './waiting-trial.ts';
 
 defineProperty({
   name: 'writes that wait change nothing',
-  cases: 12,
+  cases: 8,
   run: (seed) => runWaitingCase(seed),
   canary: (seed) => runWaitingCase(seed, (answer) => answer.replace('"a"', '"z"')),
 });
