@@ -1,6 +1,7 @@
 /** `monochord check`, `compact`, `backup` and `memory`. Line 9 of the strata. */
+import { statSync } from 'node:fs';
 import { LATEST } from '../model/source.ts';
-import { withReader, withWriter } from './open-file.ts';
+import { requireFile, withReader, withWriter } from './open-file.ts';
 import { bytesText, EXIT, print, table, type CommonOptions } from './output.ts';
 
 /** Checks the whole file; answers the exit code. */
@@ -18,7 +19,11 @@ export function checkCommand(path: string, options: CommonOptions): number {
 }
 
 export function compactCommand(path: string, options: CommonOptions): void {
-  const bytes = withWriter(path, (database) => database.compact());
+  requireFile(path);
+  // Opening for writing takes room in advance, which compacting gives back: not a gain.
+  const before = statSync(path).size;
+  withWriter(path, (database) => database.compact());
+  const bytes = Math.max(0, before - statSync(path).size);
   print(options, { path, bytesFreed: bytes }, () => `${path} is ${bytesText(bytes)} smaller`);
 }
 

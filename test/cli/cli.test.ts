@@ -68,6 +68,7 @@ describe('monochord', () => {
   test('backup and compact work on a closed file', () => {
     expect(monochord('backup', shop, join(folder, 'copy')).code).toBe(0);
     expect(monochord('compact', join(folder, 'copy')).code).toBe(0);
+    expect(json('compact', join(folder, 'copy'))['bytesFreed']).toBe(0); // it is as small as can be
   });
 
   test('wrong use ends with 2 and says what is right', () => {
