@@ -258,6 +258,11 @@ export class Tree extends EntryReader implements BufferedTree {
     return result === INSERTED;
   }
 
+  /** Whether the next write may be deferred; if not, it is counted as one that is not. */
+  get mayDefer(): boolean {
+    return this.#buffers !== undefined && this.#buffer?.skipWrite() !== true;
+  }
+
   /**
    * Leaves a key to the batch writer, later and sorted; answers false if it cannot wait, and then
    * nothing does.
@@ -274,7 +279,7 @@ export class Tree extends EntryReader implements BufferedTree {
     valueOffset: number,
     valueLength: number,
   ): boolean {
-    if (this.#buffers === undefined) return false;
+    if (this.#buffers === undefined || this.#buffer?.skipWrite() === true) return false;
     if (this.batchWriter === undefined && keyLength + valueLength <= BUFFERED_BYTES_MAX)
       return this.#enter(key, keyLength, value, valueOffset, valueLength);
     if (this.#mayWait(key, keyLength)) this.settleWrites();

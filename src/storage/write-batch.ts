@@ -98,6 +98,8 @@ function putBatch(
 ): void {
   const writer = tree.writer;
   writer.forget();
+  // Every other batch from its end: the leaves that are still in the cache come first.
+  if (buffer.batches % 2 === 0) ordinals.reverse();
   for (const ordinal of ordinals) {
     const bytes = buffer.bytesOf(ordinal);
     const length = buffer.keyLengthOf(ordinal);

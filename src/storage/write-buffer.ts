@@ -17,6 +17,8 @@ import { WriteBuffers, type BufferedTree } from './write-buffers.ts';
 
 /** Writes to a tree that go to its pages at once, while their order is watched. */
 const DIRECT_WRITES = 128;
+/** After so many writes the order is watched again. */
+const WATCH_EVERY = 1024;
 /** Entries of a tree for each write of the transaction, at most, for writes to share leaves. */
 const SHARING = 4;
 /** Bytes of a key that are compared with the one before. */
@@ -37,6 +39,8 @@ const ENTRIES_FIRST = 256;
 export class WriteBuffer {
   /** Entries, those included that a later one of the same key replaced. */
   count = 0;
+  /** Batches that were sorted. */
+  batches = 0;
   readonly #buffers: WriteBuffers;
   readonly #tree: BufferedTree;
   readonly #isFound: boolean;
@@ -81,6 +85,15 @@ export class WriteBuffer {
     return this.#isBuffering;
   }
 
+  /** Counts a write that goes to the pages unseen; answers false if it has to be looked at. */
+  skipWrite(): boolean {
+    if (this.#epoch !== this.#buffers.epoch || this.#isBuffering || WriteBuffers.isEager)
+      return false;
+    if (this.#writes % WATCH_EVERY < DIRECT_WRITES) return false;
+    this.#writes++;
+    return true;
+  }
+
   /** Looks at the order of keys: ascending ones are appended fastest at once. */
   #watch(key: Uint8Array, keyLength: number): void {
     const last = this.#lastKey;
@@ -90,7 +103,7 @@ export class WriteBuffer {
     if (i < length && key[i]! < last[i]!) this.#turns++;
     for (; i < WATCHED_BYTES; i++) last[i] = i < length ? key[i]! : 0;
     this.#writes++;
-    if (this.#writes % DIRECT_WRITES === 0) {
+    if (this.#writes % WATCH_EVERY === DIRECT_WRITES) {
       this.#isBuffering = this.#turns > DIRECT_WRITES / 8 && this.#pays();
       this.#turns = 0;
     } else if (WriteBuffers.isEager) this.#isBuffering = true;
@@ -239,6 +252,7 @@ export class WriteBuffer {
 
   /** The newest entries of all keys, in the order of their keys. */
   sorted(): Int32Array {
+    this.batches++;
     const ordinals = new Int32Array(this.count);
     let live = 0;
     for (let i = 0; i < this.count; i++) if (this.#keyLengths[i]! >= 0) ordinals[live++] = i;

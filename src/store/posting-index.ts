@@ -68,7 +68,7 @@ export class PostingIndex extends CollectionIndex implements BatchWriter {
       tree.add(key.bytes, key.length, block.bytes, 0, block.length);
       return;
     }
-    if (this.#isLoose) {
+    if (this.#isLoose && tree.mayDefer) {
       this.#blockKeyOf(key, id as Integer);
       if (tree.defer(blockKey.bytes, blockKey.length)) return;
     }
