@@ -541,6 +541,7 @@ class DatabaseSystem extends Reads implements System {
 
 export const DATABASE_SYSTEM: SystemFactory = {
   name: 'database',
+  deletesOnFullDisk: true,
   withPlant,
   open: (disk, path, options) => new DatabaseSystem(disk, path, options),
 };

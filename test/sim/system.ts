@@ -129,6 +129,8 @@ export interface System extends SystemReads {
 
 export interface SystemFactory {
   readonly name: string;
+  /** Whether space is kept for deletes when the disk is full (STORAGE rule 14). */
+  readonly deletesOnFullDisk?: boolean;
   /** Runs something with a fault planted; systems that plant by themselves leave it out. */
   withPlant?<T>(plant: Plant, run: () => T): T;
   /** Opens or creates; recovers first when the last process did not close. */

@@ -82,7 +82,7 @@ class TrivialSystem extends TrivialReads implements System {
     this.#path = path;
     this.#options = options;
     if (disk.exists(path)) this.#readStateFile();
-    else this.#writeStateFile();
+    else this.#writeStateFile(this.#generation);
     this.#log = disk.open(`${path}-log`, 'create');
     disk.syncFolder(path);
     if (this.#replay() || this.#log.size() > 0) this.#checkpointNow();
@@ -257,9 +257,9 @@ class TrivialSystem extends TrivialReads implements System {
     this.#logBytes += line.length;
   }
 
-  #writeStateFile(): void {
+  #writeStateFile(generation: number): void {
     const next = this.#checkpoint ?? this.#disk.open(`${this.#path}-next`, 'create');
-    const line = toLine({ generation: this.#generation, collections: toJson(this.state) });
+    const line = toLine({ generation, collections: toJson(this.state) });
     next.truncate(0);
     next.write(line, 0, line.length, 0);
     next.sync();
@@ -269,8 +269,11 @@ class TrivialSystem extends TrivialReads implements System {
 
   #checkpointNow(): void {
     this.#latching(() => {
-      if (this.#options.plant !== 'frame-published-early') this.#generation++;
-      this.#writeStateFile();
+      // The log's generation goes on only with the state file: a full disk may refuse the latter.
+      const isNewGeneration = this.#options.plant !== 'frame-published-early';
+      const generation = this.#generation + (isNewGeneration ? 1 : 0);
+      this.#writeStateFile(generation);
+      this.#generation = generation;
       this.#log.truncate(0);
       this.#logBytes = 0;
       this.#checkpoint = undefined;

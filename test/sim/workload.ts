@@ -285,8 +285,9 @@ export class Workload {
 
   /** A full disk must take a delete (STORAGE rule 14), unless trees are very deep. */
   deleteOnFullDisk(): void {
-    const { order } = this.#context.options;
-    if (this.#system.inTransaction || (order > 0 && order < 9)) return;
+    const { options, factory } = this.#context;
+    const isDeep = options.order > 0 && options.order < 9;
+    if (factory.deletesOnFullDisk !== true || isDeep || this.#system.inTransaction) return;
     const found = [...this.#model.seen].find(([, each]) => each.records.size > 0);
     if (found === undefined) return;
     const [collection, { records }] = found;
