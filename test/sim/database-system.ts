@@ -514,6 +514,10 @@ class DatabaseSystem extends Reads implements System {
     return this.#database.storage.spilledPages > this.#spilledBefore;
   }
 
+  hasBegunLog(): boolean {
+    return this.#database.storage.log.started;
+  }
+
   /** What was spilled before a checkpoint became complete is in it, or rolled back. */
   #noteCheckpoints(): void {
     const { counters, spilledPages } = this.#database.storage;

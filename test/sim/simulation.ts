@@ -187,13 +187,13 @@ class Life {
   }
 
   /**
-   * Leaves the disk a little room, or none; a full disk is planned then. The log is there: what is
-   * opened on a disk that is full already may not find room to begin one.
+   * Leaves the disk a little room, or none; a full disk is planned then. The log has begun: on a
+   * disk that is full before the first commit it may find no room (STORAGE rule 14). Bytes in its
+   * file say nothing: they may be an old log's, or of a start that failed.
    */
   #fillDisk(): void {
     this.#tolerate(() => this.#workload.transaction(1));
-    const log = `${DATABASE_PATH}-log`;
-    if (!this.#disk.exists(log) || this.#disk.image(log).length === 0) return;
+    if (!this.#system!.hasBegunLog()) return;
     const room = this.#fullness.below(1 + this.#fullness.below(500_000));
     this.#trace(`the disk has room for ${room} bytes`);
     this.#disk.capacityBytes = this.#disk.usedBytes + room;

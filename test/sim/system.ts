@@ -122,6 +122,8 @@ export interface System extends SystemReads {
   place(): Place;
   /** Whether pages were spilled by the open transaction or by commits since the last checkpoint. */
   hasSpilled(): boolean;
+  /** Whether the log has begun, and with it what is kept for a disk that fills up. */
+  hasBegunLog(): boolean;
   close(): void;
   /** The process is no more, its disk answers nothing: frees what the test's process holds. */
   abandon?(): void;

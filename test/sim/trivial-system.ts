@@ -219,6 +219,10 @@ class TrivialSystem extends TrivialReads implements System {
     return this.#hasSpilled;
   }
 
+  hasBegunLog(): boolean {
+    return true;
+  }
+
   close(): void {
     if (!this.#isFailed) this.#sync();
   }
