@@ -51,6 +51,8 @@ export class Transaction {
   readonly buffers: WriteBuffers;
   #elidedPuts = 0;
   #status: TransactionStatus = 'idle';
+  /** Why a refused statement could not be undone, if that is how the transaction failed. */
+  #undoFailure: unknown;
   /** Id of the newest mark; a state whose copy is of this mark need not be copied again. */
   mark = 0;
   #lastMark = 0;
@@ -89,6 +91,7 @@ export class Transaction {
       throw failure('usage.transaction', 'a transaction is open already');
     this.#storage.begin();
     this.#status = 'open';
+    this.#undoFailure = undefined;
     this.buffers.begin();
     this.mark = ++this.#lastMark;
   }
@@ -104,6 +107,7 @@ export class Transaction {
       this.#status === 'idle'
         ? 'a write needs an open transaction'
         : 'the transaction failed half-way through a change and can only be rolled back',
+      this.#status === 'failed' ? { cause: this.#undoFailure } : {},
     );
   }
 
@@ -168,6 +172,7 @@ export class Transaction {
     this.#restoreTo(mark.savedCount, true);
     this.#savepoints.length = place + 1;
     this.#status = 'open';
+    this.#undoFailure = undefined;
     this.mark = ++this.#lastMark;
   }
 
@@ -238,9 +243,10 @@ export class Transaction {
       }
       this.buffers.settle();
       this.#restoreTo(savedCount, false);
-    } catch {
+    } catch (cause) {
       // What the statement began cannot be taken back row by row: the transaction has to go.
       this.fail();
+      this.#undoFailure = cause;
     }
   }
 
