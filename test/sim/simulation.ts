@@ -40,7 +40,7 @@ const VERIFIED_EVERY = 5;
 
 /** What a cycle wants its end to hit; `kill` and `close` are ends without a power loss. */
 const AIMS = [
-  ...(['anywhere', 'anywhere', 'anywhere', 'snapshot', 'snapshot', 'spill', 'spill'] as const),
+  ...(['anywhere', 'anywhere', 'snapshot', 'snapshot', 'spill', 'spill', 'spill'] as const),
   ...(['checkpoint', 'checkpoint', 'checkpoint', 'checkpoint', 'checkpoint'] as const),
   ...(['recovery', 'recovery', 'recovery', 'recovery', 'kill', 'close'] as const),
 ] as const;
@@ -258,8 +258,10 @@ class Life {
     }
   }
 
+  /** Power is lost where a checkpoint begins or, more often, when it has begun. */
   #crashInCheckpoint(): void {
     this.#tolerate(() => this.#workload.transaction(20));
+    if (this.#random.chance(0.7)) this.#tolerate(() => this.#workload.checkpointStep());
     this.#armCrash(this.#random.pick([3, 10, 40]));
     for (let i = 0; i < ACTIONS_MAX; i++) {
       let done = false;

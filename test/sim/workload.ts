@@ -457,9 +457,12 @@ export class Workload {
   }
 }
 
-/** A transaction may be too large for the budget or the log: it is rolled back, no more. */
+/**
+ * A transaction may be too large for the budget or the log, also for undoing a refused statement:
+ * it is rolled back, no more.
+ */
 function isLimit(error: unknown): boolean {
-  return (
-    error instanceof DatabaseError && (error.code === 'limit.memory' || error.code === 'limit.log')
-  );
+  if (!(error instanceof DatabaseError)) return false;
+  if (error.code === 'usage.transaction') return isLimit(error.cause);
+  return error.code === 'limit.memory' || error.code === 'limit.log';
 }
