@@ -3,10 +3,10 @@
  *
  * W1 (two buckets loaded in bulk) and the phases of W5, without result checks, run on the store at
  * budgets of 4, 16, 64 and 256 MiB and on a null store that answers from one constant record, each
- * in a process of its own. After each phase, after a collection: live memory (heap and external) of
- * the store's run, less that of the null store's, is at most the bytes charged + 4 MiB; at the end
- * peak resident memory, less the null store's, is at most the budget + 24 MiB. Exit code 1 when one
- * is not.
+ * in a process of its own for each workload. After each phase, after a collection: live memory
+ * (heap and external) of the store's run, less that of the null store's, is at most the bytes
+ * charged + 4 MiB; at the end peak resident memory, less the null store's, is at most the budget
+ * + 24 MiB. Exit code 1 when one is not.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -24,6 +24,7 @@ const PEAK_ALLOWANCE = 24 * MIB;
 const { values: args } = parseArgs({
   options: {
     child: { type: 'string' },
+    workload: { type: 'string' },
     records: { type: 'string', default: '300000' },
     json: { type: 'string' },
   },
@@ -124,6 +125,7 @@ function child(kind) {
   };
   const rows = {};
   for (const [name, run] of Object.entries(phases)) {
+    if ((name === 'bulk load') !== (args.workload === 'W1')) continue;
     run();
     globalThis.gc();
     globalThis.gc();
@@ -136,20 +138,19 @@ function child(kind) {
   console.log(JSON.stringify({ rows, peak: peak * 1024 }));
 }
 
-function run(kind) {
+function run(kind, workload) {
   const script = fileURLToPath(import.meta.url);
   const flags = ['--expose-gc', script, '--child', String(kind), '--records', String(RECORDS)];
+  flags.push('--workload', workload);
   const { status, stdout, stderr } = spawnSync(process.execPath, flags, { encoding: 'utf8' });
   if (status !== 0) throw new Error(`${kind}: ${stderr.slice(-1500)}`);
   return JSON.parse(stdout);
 }
 
-function parent() {
-  const empty = run('null');
-  const mib = (bytes) => (bytes / MIB).toFixed(1);
-  const report = [];
+function measure(workload, report) {
+  const empty = run('null', workload);
   for (const budget of BUDGETS_MIB) {
-    const { rows, peak } = run(budget);
+    const { rows, peak } = run(budget, workload);
     for (const [phase, { live, charged }] of Object.entries(rows)) {
       const kept = live - empty.rows[phase].live;
       report.push({ budget, phase, kept, bound: charged + LIVE_ALLOWANCE, charged });
@@ -157,11 +158,17 @@ function parent() {
     const resident = peak - empty.peak;
     report.push({
       budget,
-      phase: 'peak resident',
+      phase: `${workload} peak`,
       kept: resident,
       bound: budget * MIB + PEAK_ALLOWANCE,
     });
   }
+}
+
+function parent() {
+  const mib = (bytes) => (bytes / MIB).toFixed(1);
+  const report = [];
+  for (const workload of ['W1', 'W5']) measure(workload, report);
   for (const { budget, phase, kept, bound, charged } of report) {
     const used = charged === undefined ? '' : `charged ${mib(charged)} `;
     const verdict = kept <= bound ? 'holds' : 'BROKEN';

@@ -5,8 +5,12 @@
 import type { Ledger } from '../base/ledger.ts';
 import { DatabaseError } from '../errors.ts';
 
-/** Share of the budget that waiting entries may take, and what they never take more than. */
+/**
+ * Share of the budget that waiting entries may take, of it what is left to the pages that they
+ * change when they are written, and what they never take more than.
+ */
 const BUDGET_SHARE = 1 / 4;
+const LEFT_BYTES = 1024 * 1024;
 const BYTES_MAX = 64 * 1024 * 1024;
 /** Share of the budget that is left for what writing the entries needs, and its most. */
 const SETTLING_SHARE = 1 / 16;
@@ -47,7 +51,8 @@ export class WriteBuffers {
     this.isBeyondCache = isBeyondCache;
     this.failed = failed;
     const budgetBytes = ledger?.budgetBytes ?? Infinity;
-    this.#bytesMax = Math.min(BYTES_MAX, budgetBytes * BUDGET_SHARE);
+    const left = WriteBuffers.isEager ? 0 : LEFT_BYTES;
+    this.#bytesMax = Math.min(BYTES_MAX, Math.max(0, budgetBytes * BUDGET_SHARE - left));
     this.#settlingBytes = Math.min(SETTLING_BYTES_MAX, Math.floor(budgetBytes * SETTLING_SHARE));
   }
 
