@@ -217,7 +217,8 @@ export class Workload {
     this.#model.begin();
     try {
       work();
-    } catch (error) {
+    } catch (thrown) {
+      const error = reasonOf(thrown);
       if (!isLimit(error)) throw error;
       this.#context.report.limitsMet++;
       this.rollbackIfOpen();
@@ -457,12 +458,15 @@ export class Workload {
   }
 }
 
-/**
- * A transaction may be too large for the budget or the log, also for undoing a refused statement:
- * it is rolled back, no more.
- */
+/** A transaction may be too large for the budget or the log: it is rolled back, no more. */
 function isLimit(error: unknown): boolean {
-  if (!(error instanceof DatabaseError)) return false;
-  if (error.code === 'usage.transaction') return isLimit(error.cause);
-  return error.code === 'limit.memory' || error.code === 'limit.log';
+  return (
+    error instanceof DatabaseError && (error.code === 'limit.memory' || error.code === 'limit.log')
+  );
+}
+
+/** What kept a refused statement from being undone, where that is why a transaction failed. */
+function reasonOf(error: unknown): unknown {
+  const isFailed = error instanceof DatabaseError && error.code === 'usage.transaction';
+  return isFailed && error.cause !== undefined ? error.cause : error;
 }
