@@ -144,6 +144,10 @@ export class Tree extends EntryReader implements BufferedTree {
   /** Finds a key; its value is then in the fields until the next call. */
   find(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
     if (view === WRITER && this.#mayWait(key, keyLength)) this.settleWrites();
+    return this.#findInPages(view, key, keyLength);
+  }
+
+  #findInPages(view: View, key: Uint8Array, keyLength: number): boolean {
     const path = this.#path;
     if (!path.seek(view, key, keyLength)) return false;
     this.locate(path.buffer, path.positions[path.depth]!, view);
@@ -184,7 +188,8 @@ export class Tree extends EntryReader implements BufferedTree {
       target.append(buffer.bytesOf(waiting), at, at + buffer.valueLengthOf(waiting));
       return target.length;
     }
-    if (!this.find(WRITER, key, keyLength)) return -1;
+    if (this.batchWriter !== undefined) this.settleWrites();
+    if (!this.#findInPages(WRITER, key, keyLength)) return -1;
     target.reserve(this.valueBytes);
     this.valueInto(target.bytes, 0);
     target.length = this.valueBytes;

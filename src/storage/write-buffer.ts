@@ -1,5 +1,5 @@
 /**
- * Where writes of a long transaction wait, until they enter their tree sorted (STORAGE, M).
+ * Where writes of a long transaction wait, until they enter their tree sorted.
  *
  * A tree that gets keys in random order touches another leaf with each; the same keys sorted touch
  * each leaf once, and an empty tree is built bottom-up. So once a hundred writes of a transaction
@@ -9,7 +9,8 @@
  * those of all trees before a savepoint or commit and whenever their share of the budget is used
  * up.
  *
- * Law: a reader of the view `WRITER` never sees a tree whose entries wait, but through `find`.
+ * Law: a reader of the view `WRITER` never sees pages that lack an entry that waits: it finds the
+ * entry here (`has` and `copyOwn` of `Tree`), or all that waits is written first.
  */
 import { KEYS_MAX, KeyOrder } from '../base/key-order.ts';
 import { copyBytes } from './btree-node.ts';
