@@ -172,6 +172,7 @@ export class Database {
       fs: this.#fs,
       path: isMemory ? 'memory' : path,
       memoryBytes: settings.memoryBytes,
+      refuseSmallMemory: true,
       layout: settings.layout,
       named: settings.named,
       get fileId() {

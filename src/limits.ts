@@ -33,6 +33,12 @@ export const MEMORY_BYTES_DEFAULT = 32 * 1024 * 1024;
 /** Least memory budget, bytes: the log buffer, tables of a small file and one chunk of cache. */
 export const MEMORY_BYTES_MIN = 2 * 1024 * 1024;
 
+/**
+ * Pages that the memory budget holds at least: a transaction that spills, compaction and a backup go
+ * on with that many. So 2 MiB serve pages up to 16 KiB, those of 32 KiB need 3, of 64 KiB 6 MiB.
+ */
+export const MEMORY_PAGES_MIN = 96;
+
 /** Length of a text or of bytes that a trace writes out: of longer ones length and hash suffice. */
 export const TRACE_VALUE_BYTES_MAX = 16 * 1024;
 

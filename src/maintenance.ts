@@ -4,9 +4,8 @@
  */
 import type { Steps } from './base/steps.ts';
 import { DatabaseError, failure } from './errors.ts';
-import { MEMORY_BYTES_MIN } from './limits.ts';
 import { LATEST } from './model/source.ts';
-import { copyPages } from './storage/backup.ts';
+import { backupBudget, copyPages } from './storage/backup.ts';
 import { BitSet, checkFile } from './storage/check.ts';
 import { type FileSystem } from './storage/file.ts';
 import { Storage } from './storage/storage.ts';
@@ -53,15 +52,18 @@ export function* backupSteps(storage: Storage, fs: FileSystem, path: string): St
   }
   const temporary = `${path}-backup`;
   const view = storage.openSnapshot();
-  storage.ledger.charge('work', MEMORY_BYTES_MIN);
+  const memoryBytes = backupBudget(storage.pageBytes);
+  let taken = 0;
   let target: Storage | undefined;
   let copied = 0;
   try {
+    takeMemory(storage, memoryBytes);
+    taken = memoryBytes;
     for (const left of [temporary, `${temporary}-log`]) if (fs.exists(left)) fs.remove(left);
     target = Storage.open({
       fs,
       path: temporary,
-      memoryBytes: MEMORY_BYTES_MIN,
+      memoryBytes,
       layout: storage.header.layout,
       fileId: crypto.getRandomValues(new Uint8Array(16)),
       now: () => performance.now(),
@@ -73,8 +75,16 @@ export function* backupSteps(storage: Storage, fs: FileSystem, path: string): St
   } finally {
     target?.abandon();
     for (const left of [temporary, `${temporary}-log`]) if (fs.exists(left)) fs.remove(left);
-    storage.ledger.release('work', MEMORY_BYTES_MIN);
+    storage.ledger.release('work', taken);
     storage.closeSnapshot(view);
   }
   return copied;
+}
+
+/** Charges memory for work; where it is short, changed nodes of the page map are written for it. */
+function takeMemory(storage: Storage, bytes: number): void {
+  if (storage.ledger.tryCharge('work', bytes)) return;
+  if (!storage.readOnly && !storage.inTransaction) storage.checkpoint();
+  storage.makeRoom(bytes);
+  storage.ledger.charge('work', bytes);
 }

@@ -8,31 +8,42 @@ import { CHANGE_STRIDE } from './page-cache.ts';
 import { type BufferId, type PageId, type View } from './pages.ts';
 import { type Storage } from './storage.ts';
 
-/** Pages that are copied between two yields. */
+/** Pages that are copied between two yields; fewer where they are large. */
 const PAGES_PER_STEP = 64;
+/** Pages after which the new file makes a checkpoint, so that its list of them stays short. */
+const PAGES_PER_CHECKPOINT = 4096;
+const BUDGET_BYTES_MIN = 768 * 1024;
+const BUDGET_PAGES_MIN = 28;
+
+/** The budget of the storage that is copied into: bytes, for pages of a size. */
+export function backupBudget(pageBytes: number): number {
+  return Math.max(BUDGET_BYTES_MIN, BUDGET_PAGES_MIN * pageBytes);
+}
 
 /** Copies the pages that a view sees into an empty storage; answers how many there were. */
 export function* copyPages(source: Storage, view: View, target: Storage): Steps<number> {
   const end = source.nextPage;
   target.startLog();
   target.coverPage(end);
+  target.nextPage = end;
+  target.commitId = view;
+  const perStep = Math.min(PAGES_PER_STEP, (target.ledger.budgetBytes >> 4) / target.pageBytes);
   let batch: BufferId[] = [];
   let copied = 0;
   try {
     for (let id = 1; id < end; id++) {
       const buffer = copyOf(source, id as PageId, view, target);
       if (buffer !== 0) batch.push(buffer);
-      if (batch.length < PAGES_PER_STEP && id < end - 1) continue;
+      if (batch.length < perStep && id < end - 1) continue;
       place(target, batch);
       copied += batch.length;
       batch = [];
+      if (target.recent.count >= PAGES_PER_CHECKPOINT) target.checkpoint();
       yield;
     }
   } finally {
     for (const buffer of batch) target.slab.give(buffer);
   }
-  target.nextPage = end;
-  target.commitId = view;
   return copied;
 }
 

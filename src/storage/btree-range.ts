@@ -173,11 +173,19 @@ class RangeRemover {
     return to - from;
   }
 
-  /** Frees what entries `from` ≤ i < `to` of a private or pinned node own in overflow. */
+  /** Frees what entries `from` ≤ i < `to` of a node own in overflow; callers pinned what they hold. */
   #freeOverflow(node: NodeEditor, from: number, to: number): void {
-    for (let i = from; i < to; i++) {
-      if (!node.isLongKey(i) && !node.isLongValue(i)) continue;
-      this.#tree.writer.restructurer.freeOverflow(node.stage(i, this.#entry));
+    const { pages, writer } = this.#tree;
+    const { buffer } = node;
+    pages.pin(buffer);
+    try {
+      for (let i = from; i < to; i++) {
+        if (!node.isLongKey(i) && !node.isLongValue(i)) continue;
+        writer.restructurer.freeOverflow(node.stage(i, this.#entry));
+        pages.settle(); // the clusters of each lie in pages of their own
+      }
+    } finally {
+      pages.unpin(buffer);
     }
   }
 }

@@ -189,9 +189,10 @@ export class TreeBuilder {
     } else {
       const order = orderOf(key, keyLength);
       const descriptor = entry.ownValueDescriptor;
-      const { overflow } = this.#tree;
+      const { overflow, pages } = this.#tree;
       const bytes = overflow.write(value, valueOffset, valueLength, order, descriptor);
       entry.setValue(descriptor, 0, bytes, true);
+      pages.settle(); // its clusters may be the only page that was written
     }
     const leaf = this.#levels[0]!;
     const isFull = !this.#isBTree && leaf.count > 0 && !this.#fitsWith(leaf, 0, entry);

@@ -11,7 +11,7 @@ import { type BufferId, type PageId } from './pages.ts';
 import { headerSlots } from './header.ts';
 import { type Storage } from './storage.ts';
 
-/** Pages that are moved between two yields. */
+/** Pages that are moved between two yields; fewer where the memory holds few. */
 const PAGES_PER_STEP = 64;
 /** Rounds in which commits may undo what was moved. */
 const ROUNDS_MAX = 8;
@@ -47,6 +47,7 @@ function slotsNeeded(storage: Storage): number {
 function* moveBeyond(storage: Storage, bound: number): Steps<number> {
   let moved = 0;
   const roomMax = Math.max(PAGES_PER_STEP, storage.ledger.budgetBytes >> 7);
+  const perStep = Math.min(PAGES_PER_STEP, Math.max(1, storage.slab.count >> 3));
   let batch: BufferId[] = [];
   for (let id = 1; id < storage.nextPage && moved < roomMax; id++) {
     const page = id as PageId;
@@ -56,7 +57,7 @@ function* moveBeyond(storage: Storage, bound: number): Steps<number> {
       storage.pin(buffer);
       batch.push(buffer);
     }
-    if (batch.length < PAGES_PER_STEP && !isLast) continue;
+    if (batch.length < perStep && !isLast) continue;
     moved += batch.length;
     move(storage, batch);
     batch = [];

@@ -4,16 +4,18 @@
  * A pinned buffer keeps its bytes whatever the writer, the clock and a checkpoint do: the writer
  * works on copies, the clock passes it by, and one that is given up is not used again before its
  * last pin goes. Since pins take room from everybody else they are bounded: all loans together take
- * a share of the budget and of the buffers that there are, and lie in the lower half of the memory,
- * so that the other half can still be given back, chunk by chunk from the end. Beyond that nothing
- * is lent, and the caller makes a copy.
+ * a share of the budget and of the buffers that there are, and lie in the lower half of the memory
+ * (a quarter where the budget is small), so that the rest can still be given back, chunk by chunk
+ * from the end. Beyond that nothing is lent, and the caller makes a copy.
  */
 import { type Ledger } from '../base/ledger.ts';
 import { type BufferId } from './pages.ts';
-import { CHUNK_BYTES, type Slab } from './slab.ts';
+import { type Slab } from './slab.ts';
 
 /** Loans take at most one in so many bytes of the budget, and one in so many buffers. */
 const LENT_SHARE = 8;
+/** Budgets below this are small, bytes. */
+const SMALL_BUDGET_BYTES = 16 * 1024 * 1024;
 /** Upper bound of the heap that a loan takes in the tables below, bytes. */
 const LOAN_BYTES = 128;
 
@@ -69,11 +71,14 @@ export class Loans {
   }
 
   #mayLend(buffer: BufferId): boolean {
-    const { pageBytes, chunkShift, count } = this.#slab;
+    const { pageBytes, chunkBytes, chunkShift, count } = this.#slab;
     const { budgetBytes } = this.#ledger;
     const most = Math.min(budgetBytes / pageBytes, count) / LENT_SHARE;
-    const end = ((buffer >> chunkShift) + 1) * CHUNK_BYTES;
-    return this.#holders.size + 1 <= most && end <= budgetBytes / 2;
+    const end = ((buffer >> chunkShift) + 1) * chunkBytes;
+    return (
+      this.#holders.size + 1 <= most &&
+      end <= budgetBytes / (budgetBytes < SMALL_BUDGET_BYTES ? 4 : 2)
+    );
   }
 
   /** A snapshot that lends is closed; with the last one of its commit go the pins. */

@@ -430,7 +430,10 @@ export class PageCache implements BufferHost {
   }
 
   protected mayGrow(): boolean {
-    return this.slab.count === 0 || this.ledger.availableBytes > this.#reserveBytes + (1 << 20);
+    return (
+      this.slab.count === 0 ||
+      this.ledger.availableBytes > this.#reserveBytes + this.slab.chunkBytes
+    );
   }
 
   /** Makes a buffer free of its contents; answers one that is out of the free list. */
@@ -456,9 +459,13 @@ export class PageCache implements BufferHost {
     const spare = this.#isWriting ? this.#spare.pop() : undefined;
     if (spare !== undefined) return spare;
     if (full !== undefined) throw full;
-    throw failure('limit.memory', 'every buffer of the cache is pinned or private', {
-      detail: { buffers: count, budgetBytes: this.ledger.budgetBytes },
-    });
+    throw failure(
+      'limit.memory',
+      `all ${count} pages that the memory holds are in use by open work`,
+      {
+        detail: { buffers: count, budgetBytes: this.ledger.budgetBytes },
+      },
+    );
   }
 
   #keepSpare(buffer: BufferId): void {
@@ -638,7 +645,7 @@ export class PageCache implements BufferHost {
   /** Gives memory of the cache back to the budget, chunk by chunk from the end. */
   #reclaim(wanted: number): number {
     let given = 0;
-    while (given < wanted && this.giveChunkBack()) given += 1 << 20;
+    while (given < wanted && this.giveChunkBack()) given += this.slab.chunkBytes;
     return given;
   }
 
@@ -650,8 +657,12 @@ export class PageCache implements BufferHost {
   #emptyLastChunk(): boolean {
     const { slab } = this;
     const { count } = slab;
+    if (!slab.maySpareChunk) return false;
     const first = count - (1 << this.chunkShift);
-    if (first <= 0) return false;
+    for (const b of this.#spare.filter((each) => each >= first)) {
+      this.#spare.splice(this.#spare.indexOf(b), 1); // the next eviction keeps another one
+      slab.give(b);
+    }
     for (let b = first; b < count; b++) {
       const kind = slab.kind[b]!;
       if (slab.pins[b] !== 0 || kind >= NODE_NEW) return false;

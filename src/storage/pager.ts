@@ -245,9 +245,10 @@ export class Pager extends PageCache implements Pages {
   settle(): void {
     const needed = this.overlay.growthBytes + this.#headroomBytes;
     if (needed > this.ledger.availableBytes) this.ensureRoom(needed);
-    if (this.overlay.residentCount < SPILL_PAGES || !this.#privateShareTaken()) return;
+    const pages = Math.min(SPILL_PAGES, this.slab.count >> 3);
+    if (this.overlay.residentCount < pages || !this.#privateShareTaken()) return;
     if (this.mayGrow() && this.slab.tryGrow()) return;
-    this.#spill(this.#longestUnused(SPILL_PAGES));
+    this.#spill(this.#longestUnused(pages));
   }
 
   #privateShareTaken(): boolean {
@@ -259,7 +260,7 @@ export class Pager extends PageCache implements Pages {
    * buffer. It may not succeed: the charge that follows then fails with `limit.memory`.
    */
   ensureRoom(bytes: number): void {
-    while (this.ledger.availableBytes < bytes && this.slab.count > 1 << this.chunkShift) {
+    while (this.ledger.availableBytes < bytes && this.slab.maySpareChunk) {
       const first = this.slab.count - (1 << this.chunkShift);
       const inLast: number[] = [];
       for (let k = 0; k < this.overlay.count; k++) {

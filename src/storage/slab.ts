@@ -1,5 +1,6 @@
 /**
- * The memory of the cache: buffers of one page each, in chunks of 1 MiB that never move.
+ * The memory of the cache: buffers of one page each, in chunks that never move: of 1 MiB, less where
+ * the budget is small, so that it is taken and given back in small pieces.
  *
  * A buffer is a number; what it holds is in parallel arrays. Nobody keeps an object for a page
  * (FEASIBILITY sections 0 and 8). Chunks and arrays are charged before they are made.
@@ -27,12 +28,20 @@ export const NODE = 5;
 export const NODE_NEW = 6;
 export const SCRATCH = 7;
 
-export const CHUNK_BYTES = 1024 * 1024;
+const CHUNK_BYTES_MAX = 1024 * 1024;
+/** A budget has at least so many chunks. */
+const CHUNKS_MIN = 16;
+/** Buffers of a chunk: of the first one, four are never used or kept for need. */
+const CHUNK_BUFFERS_MIN = 8;
+/** What is kept when memory is given back: so many buffers, and this share of a small budget. */
+const KEPT_BUFFERS = 32;
+const KEPT_SHARE = 4;
 /** Bytes of bookkeeping for a buffer in the arrays below. */
 const BOOKKEEPING_BYTES = 4 + 4 + 8 + 2 + 1 + 1 + 4;
 
 export class Slab {
   readonly pageBytes: number;
+  readonly chunkBytes: number;
   readonly pageShift: number;
   readonly chunkShift: number;
   readonly chunkMask: number;
@@ -54,13 +63,18 @@ export class Slab {
   #free = new Int32Array(0);
   #freeCount = 0;
   readonly #ledger: Ledger;
+  readonly #keptCount: number;
 
   constructor(pageBytes: number, ledger: Ledger) {
     this.pageBytes = pageBytes;
     this.pageShift = Math.log2(pageBytes);
-    this.chunkShift = Math.log2(CHUNK_BYTES / pageBytes);
+    const share = 2 ** Math.floor(Math.log2(ledger.budgetBytes / CHUNKS_MIN));
+    this.chunkBytes = Math.max(CHUNK_BUFFERS_MIN * pageBytes, Math.min(CHUNK_BYTES_MAX, share));
+    this.chunkShift = Math.log2(this.chunkBytes / pageBytes);
     this.chunkMask = (1 << this.chunkShift) - 1;
     assert(Number.isInteger(this.pageShift), 'page size is a power of two');
+    const kept = Math.min(CHUNK_BYTES_MAX, ledger.budgetBytes / KEPT_SHARE);
+    this.#keptCount = Math.max(KEPT_BUFFERS, Math.ceil(kept / pageBytes));
     this.#ledger = ledger;
   }
 
@@ -88,13 +102,13 @@ export class Slab {
   /** Adds a chunk if the budget has room for it. */
   tryGrow(): boolean {
     const buffers = 1 << this.chunkShift;
-    const bytes = CHUNK_BYTES + 12;
+    const bytes = this.chunkBytes + 12;
     if (!this.#ledger.tryCharge('buffers', bytes)) return false;
     if (this.count + buffers > this.kind.length && !this.#tryGrowArrays(this.count + buffers)) {
       this.#ledger.release('buffers', bytes);
       return false;
     }
-    const memory = new ArrayBuffer(CHUNK_BYTES);
+    const memory = new ArrayBuffer(this.chunkBytes);
     this.bytes.push(new Uint8Array(memory));
     this.words.push(new Int32Array(memory));
     this.floats.push(new Float64Array(memory));
@@ -132,10 +146,15 @@ export class Slab {
     this.#free[this.#freeCount++] = buffer;
   }
 
+  /** Whether the last chunk is more than what is kept. */
+  get maySpareChunk(): boolean {
+    return this.count - (1 << this.chunkShift) >= this.#keptCount;
+  }
+
   /** Takes the buffers of the last chunk out of the free list; false if one is in use. */
   #claimLastChunk(): boolean {
+    if (!this.maySpareChunk) return false;
     const first = this.count - (1 << this.chunkShift);
-    if (first <= 0) return false;
     for (let b = first; b < this.count; b++) {
       if (this.kind[b] !== FREE || this.pins[b] !== 0) return false;
     }
@@ -157,7 +176,7 @@ export class Slab {
     this.words.pop();
     this.floats.pop();
     this.count -= 1 << this.chunkShift;
-    this.#ledger.release('buffers', CHUNK_BYTES + 12);
+    this.#ledger.release('buffers', this.chunkBytes + 12);
     return true;
   }
 
@@ -179,7 +198,7 @@ export class Slab {
 
   /** Gives everything back; the slab must not be used afterwards. */
   dispose(): void {
-    this.#ledger.release('buffers', this.bytes.length * (CHUNK_BYTES + 12));
+    this.#ledger.release('buffers', this.bytes.length * (this.chunkBytes + 12));
     this.#ledger.release('tables', this.kind.length * BOOKKEEPING_BYTES);
     this.bytes.length = this.words.length = this.floats.length = 0;
     this.count = 0;

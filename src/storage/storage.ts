@@ -11,6 +11,7 @@
 import { assert } from '../base/assert.ts';
 import { Ledger } from '../base/ledger.ts';
 import { type DatabaseError, failure, isFull } from '../errors.ts';
+import { MEMORY_PAGES_MIN } from '../limits.ts';
 import { Checkpoint, type CheckpointCounters } from './checkpoint.ts';
 import { type Appended, appendFrames, countUnplaced, isShrinking } from './commit.ts';
 import { type File, type FileSystem, type Lock } from './file.ts';
@@ -36,6 +37,8 @@ export interface StorageOptions {
   readonly fs: FileSystem;
   readonly path: string;
   readonly memoryBytes: number;
+  /** Refuses a budget below `MEMORY_PAGES_MIN`: one that only takes copies of pages needs less. */
+  readonly refuseSmallMemory?: boolean;
   /** Layout of a new file. */
   readonly layout: FileLayout;
   /** Random bytes that name a new file. */
@@ -154,6 +157,7 @@ export class Storage extends Pager {
       if (readOnly !== true) lock = fs.lock(path);
       const { header, staleCopies, badCopies } = readHeader(file, path);
       refuseOtherLayout(options, path, header);
+      requireMemory(options, header.layout);
       if (readOnly === true) refuseUnrecovered(options, path, header);
       else {
         mendCopies(file, header, staleCopies);
@@ -631,9 +635,22 @@ function refuseBigEndian(): void {
  * Makes a new file whole under another name, then gives it its name. The other name is of this
  * file alone, so that two processes that create the same database at once do not share it.
  */
+/** Refuses a budget that is too small for pages of a size, before anything is written. */
+function requireMemory(options: StorageOptions, { pageBytes }: FileLayout): void {
+  const { memoryBytes, refuseSmallMemory } = options;
+  const least = MEMORY_PAGES_MIN * pageBytes;
+  if (refuseSmallMemory !== true || memoryBytes >= least) return;
+  const what = `memory: ${memoryBytes} bytes is below ${least}, the least for pages of ${pageBytes}`;
+  throw failure('usage.argument', what, {
+    detail: { memoryBytes, least, pageBytes },
+    hint: `open with memory: '${Math.ceil(least / 2 ** 20)} MiB' or more, or use smaller pages`,
+  });
+}
+
 function createIfAbsent(options: StorageOptions, path: string): void {
   const { fs, layout } = options;
   if (fs.exists(path)) return;
+  requireMemory(options, layout);
   const { fileId } = options;
   const unique = Array.from(fileId, (byte) => byte.toString(16).padStart(2, '0')).join('');
   const temporary = `${path}-new-${fs.processTag}-${unique}`;

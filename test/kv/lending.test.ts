@@ -29,8 +29,8 @@ function fill(db: Database, round: number, count = COUNT): void {
 const isOf = (bytes: Uint8Array, key: number, round: number): boolean =>
   Buffer.compare(bytes, bytesFor(key, round)) === 0;
 
-/** Whether bytes lie in the memory of the cache. */
-const isLent = (bytes: Uint8Array): boolean => bytes.buffer.byteLength === CHUNK_BYTES;
+/** Whether bytes lie in a chunk of the cache; copies are cut from smaller pools. */
+const isLent = (bytes: Uint8Array): boolean => bytes.buffer.byteLength > 65_536;
 
 /** The bytes that a call of `view` lends. */
 const viewOf = (bucket: Bucket, key: number): Uint8Array => bucket.view(key, (bytes) => bytes)!;
