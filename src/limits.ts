@@ -34,7 +34,7 @@ export const MEMORY_BYTES_DEFAULT = 32 * 1024 * 1024;
 export const MEMORY_BYTES_MIN = 2 * 1024 * 1024;
 
 /**
- * Pages that the memory budget holds at least: a transaction that spills, compaction and a backup go
+ * Pages that the memory budget holds at least: a transaction that spills, compaction and backups go
  * on with that many. So 2 MiB serve pages up to 16 KiB, those of 32 KiB need 3, of 64 KiB 6 MiB.
  */
 export const MEMORY_PAGES_MIN = 96;

@@ -173,7 +173,7 @@ class RangeRemover {
     return to - from;
   }
 
-  /** Frees what entries `from` ≤ i < `to` of a node own in overflow; callers pinned what they hold. */
+  /** Frees what entries `from` ≤ i < `to` of a node own in overflow; callers pin what they hold. */
   #freeOverflow(node: NodeEditor, from: number, to: number): void {
     const { pages, writer } = this.#tree;
     const { buffer } = node;

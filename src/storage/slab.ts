@@ -1,5 +1,5 @@
 /**
- * The memory of the cache: buffers of one page each, in chunks that never move: of 1 MiB, less where
+ * Memory of the cache: buffers of one page each, in chunks that never move: of 1 MiB, less where
  * the budget is small, so that it is taken and given back in small pieces.
  *
  * A buffer is a number; what it holds is in parallel arrays. Nobody keeps an object for a page

@@ -640,7 +640,7 @@ function requireMemory(options: StorageOptions, { pageBytes }: FileLayout): void
   const { memoryBytes, refuseSmallMemory } = options;
   const least = MEMORY_PAGES_MIN * pageBytes;
   if (refuseSmallMemory !== true || memoryBytes >= least) return;
-  const what = `memory: ${memoryBytes} bytes is below ${least}, the least for pages of ${pageBytes}`;
+  const what = `memory: ${memoryBytes} bytes is under ${least}, least for pages of ${pageBytes}`;
   throw failure('usage.argument', what, {
     detail: { memoryBytes, least, pageBytes },
     hint: `open with memory: '${Math.ceil(least / 2 ** 20)} MiB' or more, or use smaller pages`,

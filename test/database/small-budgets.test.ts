@@ -44,7 +44,7 @@ describe('the least memory budget', () => {
       tx.rollbackTo(savepoint);
       tx.commit();
       bucket.deleteRange({ gte: KEYS / 2, lt: KEYS * 0.8 });
-      for (const key of [...model.keys()]) {
+      for (const key of model.keys()) {
         if (key >= KEYS / 2 && key < KEYS * 0.8) model.delete(key);
       }
       db.backup('/db/backup-1');

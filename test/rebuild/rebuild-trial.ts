@@ -74,7 +74,7 @@ export function contents(db: Database): string[] {
 
 /** Opens, reads everything, checks the whole file, closes. */
 export function contentsAt(fs: FileSystem, path = PATH): string[] {
-  const db = new Database(path, { memory: MEMORY_BYTES }, fs);
+  const db = new Database(path, { memory: 2 * MEMORY_BYTES }, fs);
   try {
     const { faults } = db.check();
     if (faults.length > 0) throw faults[0]!;

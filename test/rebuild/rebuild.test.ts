@@ -52,14 +52,14 @@ const LAYOUTS: Readonly<Record<string, LayoutChange>> = {
 };
 
 function filled<FS extends FaultFileSystem | MemoryFileSystem>(fs: FS, records = 400): FS {
-  const db = new Database(PATH, { memory: MEMORY_BYTES }, fs);
+  const db = new Database(PATH, { memory: 2 * MEMORY_BYTES }, fs);
   fill(db, records);
   db.close();
   return fs;
 }
 
 function withDatabase<T>(fs: MemoryFileSystem | FaultFileSystem, run: (db: Database) => T): T {
-  const db = new Database(PATH, { memory: MEMORY_BYTES }, fs);
+  const db = new Database(PATH, { memory: 2 * MEMORY_BYTES }, fs);
   try {
     return run(db);
   } finally {
@@ -256,7 +256,7 @@ describe('rebuild, interrupted', () => {
     const machine = steps(fs, { pageSize: '4 KiB' });
     for (let i = 0; i < 25; i++) machine.next();
     machine.return(undefined as never);
-    const partial = new Database(`${PATH}-rebuild`, { memory: MEMORY_BYTES }, fs);
+    const partial = new Database(`${PATH}-rebuild`, { memory: 2 * MEMORY_BYTES }, fs);
     const tx = partial.begin();
     partial.store.schema(LATEST).bucket('blobs', LATEST).put('extra', Uint8Array.of(1));
     tx.commit();
