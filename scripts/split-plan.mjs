@@ -1,11 +1,13 @@
 /**
  * Which source files are in which chunk of the built package (docs/decisions/0003-chunks.md).
  *
- * What opening a file and getting a key need is in `main`, which is everything not named here. Of
- * the rest, what a kind of program needs together is together, so that no stub lies between what
- * is called for each record. A function that only one chunk uses goes to it from any main file.
+ * What importing the package needs is in `main`, which is everything not named here: names to
+ * construct, to test for and to call. Of the rest, what a kind of program needs together is
+ * together, so that no stub lies between what is called for each record. A function that only one chunk uses goes to it from any main file.
  */
 const PLAN = {
+  /** Files, logs, pages, trees and the store: loaded by the first `open`. */
+  core: ['model/key', 'model/value-codec', 'storage/', 'store/'],
   /** Commits, checkpoints and recovery, and changing trees and the schema. */
   write: [
     'base/key-order',
@@ -82,7 +84,15 @@ const PLAN = {
 };
 
 /** Chunks that a chunk loads before it is run: their names are constants in it. */
-export const NEEDS = { objects: ['scan'] };
+export const NEEDS = {
+  large: ['core'],
+  load: ['core'],
+  objects: ['core', 'scan'],
+  rest: ['core'],
+  scan: ['core'],
+  sort: ['core'],
+  write: ['core'],
+};
 
 const chunks = new Map();
 const folders = [];

@@ -14,17 +14,17 @@ const PRIME_3 = 0xc2b2ae3d | 0;
 const PRIME_4 = 0x27d4eb2f | 0;
 const PRIME_5 = 0x165667b1 | 0;
 
-function round(lane: number, word: number): number {
-  const x = (lane + Math.imul(word, PRIME_2)) | 0;
-  return Math.imul((x << 13) | (x >>> 19), PRIME_1);
-}
-
 function merge(hash: number, lane: number): number {
   const x = Math.imul(hash ^ Math.imul(lane, PRIME_3), PRIME_4);
   return (x << 17) | (x >>> 15);
 }
 
-/** Checksum of `count` words from `from` on; `count` is a multiple of eight. */
+const { imul } = Math;
+
+/**
+ * Checksum of `count` words from `from` on; `count` is a multiple of eight. The rounds are written
+ * out: a process that opens a file and gets one key runs this before anything is compiled.
+ */
 export function pageChecksum(words: Int32Array, from: number, count: number, seed: number): number {
   let a = (seed + PRIME_1) | 0;
   let b = (seed + PRIME_2) | 0;
@@ -36,14 +36,22 @@ export function pageChecksum(words: Int32Array, from: number, count: number, see
   let h = seed ^ PRIME_3;
   const end = from + count;
   for (let i = from; i < end; i += 8) {
-    a = round(a, words[i]!);
-    b = round(b, words[i + 1]!);
-    c = round(c, words[i + 2]!);
-    d = round(d, words[i + 3]!);
-    e = round(e, words[i + 4]!);
-    f = round(f, words[i + 5]!);
-    g = round(g, words[i + 6]!);
-    h = round(h, words[i + 7]!);
+    a = (a + imul(words[i]!, PRIME_2)) | 0;
+    a = imul((a << 13) | (a >>> 19), PRIME_1);
+    b = (b + imul(words[i + 1]!, PRIME_2)) | 0;
+    b = imul((b << 13) | (b >>> 19), PRIME_1);
+    c = (c + imul(words[i + 2]!, PRIME_2)) | 0;
+    c = imul((c << 13) | (c >>> 19), PRIME_1);
+    d = (d + imul(words[i + 3]!, PRIME_2)) | 0;
+    d = imul((d << 13) | (d >>> 19), PRIME_1);
+    e = (e + imul(words[i + 4]!, PRIME_2)) | 0;
+    e = imul((e << 13) | (e >>> 19), PRIME_1);
+    f = (f + imul(words[i + 5]!, PRIME_2)) | 0;
+    f = imul((f << 13) | (f >>> 19), PRIME_1);
+    g = (g + imul(words[i + 6]!, PRIME_2)) | 0;
+    g = imul((g << 13) | (g >>> 19), PRIME_1);
+    h = (h + imul(words[i + 7]!, PRIME_2)) | 0;
+    h = imul((h << 13) | (h >>> 19), PRIME_1);
   }
   let x = merge(count, a);
   x = merge(x, b);

@@ -181,8 +181,9 @@ export class NodeFileSystem implements FileSystem {
 
   remove(filePath: string): void {
     try {
-      fs.rmSync(filePath, { force: true });
+      fs.unlinkSync(filePath);
     } catch (cause) {
+      if ((cause as SystemError).code === 'ENOENT') return; // it is gone
       throw systemFailure('remove', filePath, cause);
     }
   }

@@ -8,7 +8,6 @@
  * process at a time. Where there is no /proc a pid that is in use again counts as alive.
  */
 import * as fs from 'node:fs';
-import type * as net from 'node:net';
 import { failure } from '../errors.ts';
 import { type Lock } from './file.ts';
 
@@ -21,7 +20,7 @@ interface Holder {
 /** Start time of a process in clock ticks since boot, so that a reused pid is not taken for it. */
 function startOf(pid: number): string {
   try {
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
   } catch {
     return ''; // no such process, or no /proc: the pid alone has to do
@@ -30,7 +29,7 @@ function startOf(pid: number): string {
 
 function bootId(): string {
   try {
-    return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+    return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   } catch {
     return ''; // no /proc: start times are not compared across boots there
   }
@@ -59,13 +58,22 @@ function isAlive(holder: Holder): boolean {
   return holder.started === '' || holder.started === startOf(holder.pid);
 }
 
+/** Removes a file that may be gone. (`rmSync` loads what removes folders.) */
+function remove(filePath: string): void {
+  try {
+    fs.unlinkSync(filePath);
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== 'ENOENT') throw cause;
+  }
+}
+
 function lockPath(filePath: string): string {
   return `${filePath}-lock`;
 }
 
 function readHolder(filePath: string): Holder | undefined {
   try {
-    const [pid, started, boot] = fs.readFileSync(lockPath(filePath), 'latin1').split('\n');
+    const [pid, started, boot] = fs.readFileSync(lockPath(filePath), 'utf8').split('\n');
     const number = Number(pid);
     if (!Number.isSafeInteger(number) || number <= 0) return undefined;
     return { pid: number, started: started ?? '', boot: boot ?? '' };
@@ -78,7 +86,7 @@ function readHolder(filePath: string): Holder | undefined {
 export function holderOf(filePath: string): number | undefined {
   let real: string;
   try {
-    real = fs.realpathSync(filePath);
+    real = fs.realpathSync.native(filePath);
   } catch {
     return undefined; // there is no such file
   }
@@ -104,21 +112,67 @@ function lockedFailure(filePath: string): Error {
   });
 }
 
-/** Loaded when the first file is opened for writing: importing the package does not need it. */
-function loadNet(): typeof net {
-  return process.getBuiltinModule('node:net');
+interface Socket {
+  close(): void;
+}
+
+/** The handle under a `net.Server`, as `process.binding('pipe_wrap')` gives it. */
+interface Pipe extends Socket {
+  /** Takes the name; answers 0, or a negative error number. */
+  bind(name: string): number;
+}
+
+interface PipeBinding {
+  readonly Pipe: new (type: number) => Pipe;
+  readonly constants: { readonly SERVER: number };
+}
+
+/**
+ * The handle alone costs a tenth of what loading `node:net` and its cluster part does, which would
+ * be most of the time of opening a file (docs/decisions/0004-lock-socket.md). `undefined` where
+ * this Node does not hand it out, as under its permission model.
+ */
+function bareHandles(): PipeBinding | undefined {
+  const { noDeprecation } = process;
+  process.noDeprecation = true; // what `--pending-deprecation` would say is not for our callers
+  try {
+    const found = (process as unknown as { binding(name: string): unknown }).binding('pipe_wrap');
+    const binding = found as Partial<PipeBinding>;
+    const isWhole = typeof binding.Pipe === 'function' && binding.constants !== undefined;
+    return isWhole ? (binding as PipeBinding) : undefined;
+  } catch {
+    return undefined; // `node:net` does the same
+  } finally {
+    process.noDeprecation = noDeprecation ?? false;
+  }
+}
+
+/** Takes a name by a handle that is bound and never listens; `undefined` if it is taken. */
+function bindBare({ Pipe, constants }: PipeBinding, name: string): Socket | undefined {
+  const pipe = new Pipe(constants.SERVER);
+  if (pipe.bind(name) === 0) return pipe;
+  pipe.close();
+  return undefined;
+}
+
+/** Takes a name by a server; `undefined` if it is taken. */
+function bindServer(name: string): Socket | undefined {
+  const server = process.getBuiltinModule('node:net').createServer((each) => each.destroy());
+  server.on('error', () => undefined); // the outcome is read from `listening` below
+  server.listen({ path: name, exclusive: true });
+  if (!server.listening) return undefined;
+  server.unref();
+  return server;
 }
 
 /** Binds the socket; `undefined` where this system has none. */
-function bind(filePath: string, platform: NodeJS.Platform): net.Server | undefined {
+function bind(filePath: string, platform: NodeJS.Platform): Socket | undefined {
   const name = socketName(filePath, platform);
   if (name === undefined) return undefined;
-  const server = loadNet().createServer((connection) => connection.destroy());
-  server.on('error', () => undefined); // the outcome is read from `listening` below
-  server.listen({ path: name, exclusive: true });
-  if (!server.listening) throw lockedFailure(filePath);
-  server.unref();
-  return server;
+  const handles = platform === 'linux' ? bareHandles() : undefined;
+  const socket = handles === undefined ? bindServer(name) : bindBare(handles, name);
+  if (socket === undefined) throw lockedFailure(filePath);
+  return socket;
 }
 
 const heldHere = new Set<string>();
@@ -137,12 +191,12 @@ function takeTurn(turn: string): boolean {
   }
   let isLeft = false;
   try {
-    const tag = fs.readFileSync(turn, 'latin1');
+    const tag = fs.readFileSync(turn, 'utf8');
     isLeft = tag === '' ? Date.now() - fs.statSync(turn).mtimeMs > TURN_MS_MAX : !isTagAlive(tag);
   } catch {
     return false; // it is gone already
   }
-  if (isLeft) fs.rmSync(turn, { force: true });
+  if (isLeft) remove(turn);
   else Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
   return false;
 }
@@ -158,9 +212,9 @@ function takeAwayStale(filePath: string, socketHeld: boolean): void {
     const holder = readHolder(filePath);
     const another = holder !== undefined && (!socketHeld || holder.pid !== process.pid);
     if (another && isAlive(holder)) throw lockedFailure(filePath);
-    fs.rmSync(lockPath(filePath), { force: true });
+    remove(lockPath(filePath));
   } finally {
-    if (!socketHeld) fs.rmSync(turn, { force: true });
+    if (!socketHeld) remove(turn);
   }
 }
 
@@ -184,7 +238,7 @@ function writeLockFile(filePath: string, socketHeld: boolean): void {
     }
     throw lockedFailure(filePath);
   } finally {
-    fs.rmSync(mine, { force: true });
+    remove(mine);
   }
 }
 
@@ -194,7 +248,7 @@ function writeLockFile(filePath: string, socketHeld: boolean): void {
  * @throws {StorageError} storage.locked naming the holder's pid.
  */
 export function takeLock(filePath: string, platform: NodeJS.Platform): Lock {
-  const real = fs.realpathSync(filePath);
+  const real = fs.realpathSync.native(filePath);
   if (heldHere.has(real)) throw lockedFailure(real);
   const server = bind(real, platform);
   try {
@@ -207,7 +261,7 @@ export function takeLock(filePath: string, platform: NodeJS.Platform): Lock {
   return {
     release(): void {
       if (!heldHere.delete(real)) return;
-      if (readHolder(real)?.pid === process.pid) fs.rmSync(lockPath(real), { force: true });
+      if (readHolder(real)?.pid === process.pid) remove(lockPath(real));
       server?.close();
     },
   };

@@ -10,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -248,6 +249,44 @@ describe('NodeFileSystem.lock', { timeout: 60_000 }, () => {
     expect(socketName(path, 'win32')).toMatch(/^\\\\\.\\pipe\\monochord-\d+-\d+$/);
     expect(socketName(path, 'darwin')).toBeUndefined();
   });
+
+  test.runIf(process.platform === 'linux')(
+    'the name is the same by a handle or a server',
+    async () => {
+      const path = newPath();
+      openAt(path).close();
+      const listen = (): Promise<net.Server | string> =>
+        new Promise((resolve) => {
+          const server = net.createServer();
+          server.once('error', (cause) => resolve((cause as { code?: string }).code ?? ''));
+          server.listen(socketName(path, 'linux'), () => resolve(server));
+        });
+      const storage = openAt(path);
+      expect(await listen()).toBe('EADDRINUSE');
+      storage.close();
+      const server = (await listen()) as net.Server;
+      expect(codeOf(() => openAt(path))).toBe('storage.locked');
+      await new Promise((resolve) => server.close(resolve));
+      openAt(path).close();
+    },
+  );
+
+  test.each(['true', 'undefined', '() => ({})'])(
+    'a process whose process.binding is %s locks as well',
+    async (binding) => {
+      const path = newPath();
+      const preload = `data:text/javascript,process.binding=${binding}`;
+      const once = (): string => {
+        const args = ['--import', preload, childPath(), 'once', path];
+        return spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout;
+      };
+      expect(once()).toBe('committed 1\n');
+      await whileHeld(path, (pid) => expect(once()).toBe(`locked ${pid}\n`));
+      const storage = openAt(path);
+      expect(once()).toBe(`locked ${process.pid}\n`);
+      storage.close();
+    },
+  );
 
   test('without sockets the lock file decides, between handles and processes', async () => {
     const darwin = new NodeFileSystem('darwin');
