@@ -3,7 +3,8 @@
  *
  * What importing the package needs is in `main`, which is everything not named here: names to
  * construct, to test for and to call. Of the rest, what a kind of program needs together is
- * together, so that no stub lies between what is called for each record. A function that only one chunk uses goes to it from any main file.
+ * together, so that no stub lies between what is called for each record. A function that only one
+ * chunk uses goes to it from any main file.
  */
 const PLAN = {
   /** Files, logs, pages, trees and the store: loaded by the first `open`. */

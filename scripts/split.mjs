@@ -389,8 +389,8 @@ function minified(file, text) {
 }
 
 /**
- * Other characters as escapes: a file with one of them is decoded to twice the bytes, and reading it
- * takes ten times as long. Literals mean the same with them, and names have none.
+ * Other characters as escapes: a file with one of them is decoded to twice the bytes, and reading
+ * it takes ten times as long. Literals mean the same with them, and names have none.
  */
 function asciiOnly(code) {
   return code.replace(/[\u0080-\uffff]/g, (unit) => {
