@@ -30,6 +30,8 @@ const JOBS = [
   ['kills', script('test/processes/run-kills.ts 2000')],
   ['level', 'MONOCHORD_LONG=1 npx vitest run test/level --reporter=verbose'],
   ['verdicts', `node scripts/build.mjs && ${script('test/tuner/run-verdicts.ts 12')}`],
+  ['dump-streams', script('test/dump/run-streams.ts 128')],
+  ['broken-quote', `node scripts/build.mjs && ${script('test/dump/run-broken-quote.ts')}`],
   ['flips', script('test/storage/run-flips.ts')],
   [
     'pages',

@@ -8,10 +8,10 @@ import { dirname } from 'node:path';
 import tsBlankSpace from 'ts-blank-space';
 import { readSources } from '../support/sources.ts';
 
-/** Writes `src` and the modules of this folder; answers the path of the folder. */
-export function writeStripped(): string {
+/** Writes `src` and the modules of a folder of tests; answers the path of all. */
+export function writeStripped(tests = 'test/processes'): string {
   const folder = mkdtempSync(`${tmpdir()}/monochord-stripped-`);
-  for (const { path, text } of readSources(['src', 'test/processes'], ['.ts'])) {
+  for (const { path, text } of readSources(['src', tests], ['.ts'])) {
     if (path.endsWith('.test.ts')) continue;
     const target = `${folder}/${path.replace(/\.ts$/, '.mjs')}`;
     mkdirSync(dirname(target), { recursive: true });
