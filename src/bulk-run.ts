@@ -142,24 +142,28 @@ async function takeAllAsync<T>(
   take: (loader: BulkLoader, item: T) => void,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  let cancel = (): void => undefined;
-  const cancelled = new Promise<never>((_, reject) => {
-    cancel = () => reject(cancelledError());
-  });
-  cancelled.catch(() => undefined);
+  // The step that is waited for ends when the load is cancelled. No promise lives as long as the
+  // load: one that is raced against each record would hold on to all of these races.
+  let reject = (_cause: Error): void => undefined;
+  const cancel = (): void => reject(cancelledError());
+  const step = (): Promise<IteratorResult<T>> =>
+    new Promise((resolve, refuse) => {
+      reject = refuse;
+      if (signal?.aborted === true) cancel();
+      Promise.resolve(iterator.next()).then(resolve, refuse);
+    });
   signal?.addEventListener('abort', cancel, { once: true });
   let isDone = false;
   try {
     refuseCancelled(signal);
     let until = performance.now() + SLICE_MS;
     for (let count = 1; ; count++) {
-      const next = iterator.next();
-      const step = signal === undefined ? await next : await Promise.race([next, cancelled]);
-      if (step.done === true) {
+      const next = await (signal === undefined ? iterator.next() : step());
+      if (next.done === true) {
         isDone = true;
         return;
       }
-      take(loader, step.value);
+      take(loader, next.value);
       if (count % RECORDS_PER_LOOK !== 0 || performance.now() < until) continue;
       await pause();
       until = performance.now() + SLICE_MS;

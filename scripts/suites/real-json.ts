@@ -61,6 +61,8 @@ async function verdictOf(path: string): Promise<Verdict> {
       wanted = [JSON.parse(bytes.toString())];
       const value = parseJsonBytes(bytes, { file: path, line: 1, column: 1 });
       db.kv<number>('docs', { keys: 'int' }).put(1, value);
+      const fault = await asLists(path, wanted[0]);
+      if (fault !== undefined) return failed('comes back changed from its lists', fault);
     } else {
       const lines = bytes.toString().split('\n');
       wanted = lines
@@ -81,6 +83,26 @@ async function verdictOf(path: string): Promise<Verdict> {
   } finally {
     db.close();
   }
+}
+
+/** Loads the document, or each list that it has, element by element; answers what is wrong. */
+async function asLists(path: string, document: unknown): Promise<string | undefined> {
+  const lists: [string | undefined, unknown][] = Array.isArray(document)
+    ? [[undefined, document]]
+    : Object.entries(document as object);
+  for (const [list, elements] of lists) {
+    if (!Array.isArray(elements)) continue;
+    const db = open(':memory:');
+    try {
+      const options = { format: 'json', into: 'list', lines: true } as const;
+      await load(db, path, { ...options, ...(list !== undefined && { list }) });
+      const found = Array.from(db.kv<number>('list').range(), ([, value]) => plain(value));
+      if (text(found) !== text(elements)) return `the list ${list ?? 'that it is'}`;
+    } finally {
+      db.close();
+    }
+  }
+  return undefined;
 }
 
 /** Loads lines as records; answers what is wrong. */

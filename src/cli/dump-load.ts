@@ -1,4 +1,5 @@
 /** `monochord dump` and `monochord load`: texts that travel. Line 9 of the strata. */
+import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { Database, type FileLayoutOptions } from '../database.ts';
 import { failure } from '../errors.ts';
@@ -94,12 +95,8 @@ export async function dumpCommand(
 
 /** Writes a dump to standard output, no faster than it is read there. */
 async function toStdout(database: Database, options: DumpOptions): Promise<void> {
-  const gone = new Promise<never>((_, reject) => process.stdout.once('error', reject));
-  gone.catch(() => undefined);
-  for await (const chunk of dump(database, options)) {
-    if (process.stdout.write(chunk)) continue;
-    await Promise.race([new Promise((resolve) => process.stdout.once('drain', resolve)), gone]);
-  }
+  for await (const chunk of dump(database, options))
+    if (!process.stdout.write(chunk)) await once(process.stdout, 'drain'); // or what it fails with
 }
 
 export interface LoadFlags extends CommonOptions {
@@ -118,6 +115,7 @@ export interface LoadFlags extends CommonOptions {
   readonly numbers?: 'exact' | 'nearest' | 'text';
   readonly duplicateNames?: 'refuse' | 'last';
   readonly extended?: boolean;
+  readonly list?: string;
   readonly reject?: string;
   readonly onDuplicate?: 'refuse' | 'replace' | 'keep';
   readonly create?: boolean;
@@ -192,12 +190,12 @@ async function loadInto(
 
 function optionsOf(flags: LoadFlags): LoadOptions {
   const { format, into, open, lines, header, delimiter, numbers } = flags;
-  const { duplicateNames, extended, onDuplicate } = flags;
+  const { duplicateNames, extended, list, onDuplicate } = flags;
   const listed = (text: string | undefined): string[] | undefined => text?.split(',');
   return {
     format,
     ...given({ into, open, lines, delimiter, numbers, duplicateNames, extended, onDuplicate }),
-    ...given({ keys: flags.keys, values: flags.values, null: flags.null, header }),
+    ...given({ list, keys: flags.keys, values: flags.values, null: flags.null, header }),
     ...given({ fields: fieldsOf(flags.fields), columns: listed(flags.columns) }),
     ...given({ key: listed(flags.key) }),
   } as LoadOptions;

@@ -136,9 +136,9 @@ command('dump <FILE> [TARGET]', 'write collections as text to TARGET, or to stan
   .addOption(
     new Option('--format <name>', 'of the text').choices(DUMP_FORMATS).default('monochord'),
   )
-  .option('--collection <name...>', 'only these; csv, jsonl and gdbm hold one')
+  .option('--collection <name...>', 'only these; csv, json, jsonl and gdbm hold one')
   .option('--split <folder>', 'one file a record, for version control')
-  .option('--extended', 'jsonl: kinds that JSON does not have as {"$kind": …}')
+  .option('--extended', 'json, jsonl: kinds that JSON does not have as {"$kind": …}')
   .option('--no-header', 'csv: no names in the first record')
   .option('--delimiter <character>', 'csv: between fields', ',')
   .option('--null <text>', 'csv: for null', '')
@@ -171,18 +171,18 @@ command('load <FILE> <SOURCE>', 'load a text into FILE, all of it or nothing; - 
   .option('--open', 'of a new collection: records may have other fields')
   .option('--keys <type>', 'of a new bucket')
   .option('--values <type>', 'of a new bucket')
-  .option('--lines', 'jsonl: each line is a value, under its number in a bucket')
+  .option('--lines', 'json, jsonl: each element or line is a value, under its number in a bucket')
   .option('--no-header', 'csv: the first record is a record; needs --columns')
   .option('--columns <list>', 'csv: names of the columns')
   .option('--delimiter <character>', 'csv: between fields', ',')
   .option('--null <text>', 'csv: for null, where it stands without quotes', '')
   .addOption(
-    new Option('--numbers <how>', 'jsonl: numbers that nothing holds')
+    new Option('--numbers <how>', 'json, jsonl: numbers that nothing holds')
       .choices(['exact', 'nearest', 'text'])
       .default('exact', 'refused'),
   )
   .addOption(
-    new Option('--duplicate-names <how>', 'jsonl: names that stand twice in an object')
+    new Option('--duplicate-names <how>', 'json, jsonl: names that stand twice in an object')
       .choices(['refuse', 'last'])
       .default('refuse'),
   )
@@ -191,8 +191,12 @@ command('load <FILE> <SOURCE>', 'load a text into FILE, all of it or nothing; - 
       .choices(['refuse', 'replace', 'keep'])
       .default('refuse'),
   )
-  .option('--extended', 'jsonl: {"$kind": …} are values of that kind')
-  .option('--reject <file>', 'csv, jsonl: records that cannot be stored go there, with their lines')
+  .option('--extended', 'json, jsonl: {"$kind": …} are values of that kind')
+  .option('--list <name>', 'json: the list in the document whose elements are loaded')
+  .option(
+    '--reject <file>',
+    'csv, json, jsonl: records that cannot be stored go there, with their lines',
+  )
   .option('--memory <size>', 'memory budget')
   .option('--collations <module>', 'module that exports the collations of the file')
   .addHelpText(

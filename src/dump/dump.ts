@@ -38,9 +38,9 @@ export interface DumpProgress {
 
 export interface DumpOptions {
   readonly format: DumpFormat;
-  /** Collections and buckets by name; default all. `csv`, `jsonl` and `gdbm` hold one. */
+  /** Collections and buckets by name; default all. `csv`, `jsonl`, `json` and `gdbm` hold one. */
   readonly collections?: readonly string[];
-  /** JSON Lines: values of kinds that JSON does not have as objects `{"$kind": …}`. */
+  /** JSON: values of kinds that JSON does not have as objects `{"$kind": …}`. */
   readonly extended?: boolean;
   /** CSV: whether the first record has the names; default true. */
   readonly header?: boolean;
@@ -143,7 +143,8 @@ function textOf(
     case 'gdbm-binary':
       return gdbmBytes(only(sources, options));
     case 'jsonl':
-      return jsonLines(only(sources, options));
+    case 'json':
+      return jsonText(only(sources, options));
     case 'csv':
       return csvText(only(sources, options));
   }
@@ -250,7 +251,10 @@ function requireSingle({ definition }: Source, isSet: boolean): void {
   throw failure('usage.argument', `gdbm has one value a key; ${definition.name} may have several`);
 }
 
-function* jsonLines({ definition, options, ...rest }: Source): Chunks {
+/** Records as JSON, one a line; as a document with brackets around them and commas between. */
+function* jsonText({ definition, options, ...rest }: Source): Chunks {
+  const isDocument = options.format === 'json';
+  let isFirst = true;
   const fields = new Map(liveFields(definition).map((field) => [field.name, field]));
   const output = new TextOutput();
   for (const record of recordsOf({ definition, options, ...rest })) {
@@ -258,9 +262,13 @@ function* jsonLines({ definition, options, ...rest }: Source): Chunks {
       const value = toJson(fields.get(name), record[name]!, options.extended === true);
       return `${JSON.stringify(name)}:${value}`;
     });
-    output.add(`{${texts.join(',')}}\n`);
+    const text = `{${texts.join(',')}}`;
+    if (isDocument) output.add(isFirst ? `[\n${text}` : `,\n${text}`);
+    else output.add(`${text}\n`);
+    isFirst = false;
     if (output.isFull) yield output.take();
   }
+  if (isDocument) output.add(isFirst ? '[]\n' : '\n]\n');
   yield output.take();
 }
 

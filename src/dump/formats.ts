@@ -7,6 +7,7 @@ import { failure } from './failures.ts';
  *   bdb, lmdb      text of db_dump and mdb_dump, hexadecimal; …-print with printable characters
  *   gdbm           ASCII of gdbm_dump; gdbm-binary its binary form
  *   jsonl          JSON Lines: one JSON text a line
+ *   json           one JSON document: a list of records, or an object of such lists
  *   csv            RFC 4180
  */
 export const DUMP_FORMATS = [
@@ -18,6 +19,7 @@ export const DUMP_FORMATS = [
   'gdbm',
   'gdbm-binary',
   'jsonl',
+  'json',
   'csv',
 ] as const;
 export type DumpFormat = (typeof DUMP_FORMATS)[number];

@@ -18,11 +18,17 @@ import { FolderReader } from './files.ts';
 import { requireFormat, requireOptions, type DumpFormat } from './formats.ts';
 import { GdbmBinaryReader, GdbmTextReader } from './gdbm.ts';
 import type { JsonOptions } from './json.ts';
+import { JsonDocumentReader } from './json-document.ts';
 import { KvTextReader } from './kv-text.ts';
 import { LineReader, type ByteChunks } from './line-reader.ts';
 import { OwnReader } from './own-format.ts';
 import type { Pair, Section, SectionReader } from './section.ts';
-import { CsvTextReader, JsonLinesReader, type Reject } from './table-text.ts';
+import {
+  CsvTextReader,
+  JsonLinesReader,
+  type JsonLinesOptions,
+  type Reject,
+} from './table-text.ts';
 import { targetOf, type Target, type TargetOptions } from './targets.ts';
 
 export interface LoadProgress {
@@ -56,7 +62,9 @@ export interface LoadOptions extends TargetOptions {
   readonly duplicateNames?: JsonOptions['duplicateNames'];
   /** JSON: whether objects `{"$kind": …}` stand for values of that kind; default false. */
   readonly extended?: boolean;
-  /** Takes records of CSV and JSON Lines that cannot be stored; else the first ends the load. */
+  /** JSON documents that are an object: the name of the list whose elements are loaded. */
+  readonly list?: string;
+  /** Takes records of CSV and JSON that cannot be stored; else the first ends the load. */
   readonly onReject?: (reject: Reject) => void;
   /** What becomes of a key that exists, there or earlier in the text; default `'refuse'`. */
   readonly onDuplicate?: BulkLoadOptions['onDuplicate'];
@@ -81,6 +89,7 @@ const OPTION_NAMES: readonly (keyof LoadOptions)[] = [
   'numbers',
   'duplicateNames',
   'extended',
+  'list',
   'onReject',
   'onDuplicate',
   'signal',
@@ -294,6 +303,10 @@ export function readerOf(
   const file = options.name ?? (isPath ? source : 'input');
   const chunks = isPath ? fs.createReadStream(source, { highWaterMark: 256 * 1024 }) : source;
   if (format === 'gdbm-binary') return new GdbmBinaryReader(chunks, file, onChunk);
+  if (format === 'json') {
+    const settings = { ...jsonSettings(options), list: options.list };
+    return new JsonDocumentReader(chunks, file, settings, onChunk);
+  }
   const lines = new LineReader(chunks, file, onChunk);
   switch (format) {
     case 'monochord':
@@ -305,18 +318,8 @@ export function readerOf(
       return new KvTextReader(lines);
     case 'gdbm':
       return new GdbmTextReader(lines);
-    case 'jsonl': {
-      const { numbers, duplicateNames, extended = false } = options;
-      const json: JsonOptions = {
-        ...(numbers !== undefined && { numbers }),
-        ...(duplicateNames !== undefined && { duplicateNames }),
-      };
-      return new JsonLinesReader(lines, {
-        json: extendedJson(json, extended),
-        isNumbered: options.lines === true,
-        onReject,
-      });
-    }
+    case 'jsonl':
+      return new JsonLinesReader(lines, jsonSettings(options));
     case 'csv':
       return new CsvTextReader(lines, {
         columns: columnsOf(options),
@@ -325,6 +328,15 @@ export function readerOf(
         onReject,
       });
   }
+}
+
+function jsonSettings(options: LoadOptions): JsonLinesOptions {
+  const { numbers, duplicateNames, extended = false, lines = false, onReject } = options;
+  const json: JsonOptions = {
+    ...(numbers !== undefined && { numbers }),
+    ...(duplicateNames !== undefined && { duplicateNames }),
+  };
+  return { json: extendedJson(json, extended), isNumbered: lines, onReject };
 }
 
 function isFolder(path: string): boolean {

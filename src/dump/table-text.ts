@@ -33,7 +33,7 @@ export interface Reject {
 export type OnReject = ((reject: Reject) => void) | undefined;
 
 /** Gives a fault of one record to `onReject`, or throws it. */
-function reject(cause: unknown, text: string, onReject: OnReject): void {
+export function reject(cause: unknown, text: string, onReject: OnReject): void {
   const isOfRecord =
     cause instanceof DatabaseError &&
     cause.position !== undefined &&
@@ -79,14 +79,14 @@ export class JsonLinesReader implements SectionReader {
   async *#entries(target: CollectionDefinition): AsyncGenerator<Pair | RecordFields> {
     const lines = this.#lines;
     const { onReject } = this.#options;
-    const read = this.#options.isNumbered ? numberedReader(target) : objectReader(target);
+    const read = entryReader(target, this.#options.isNumbered);
     while (lines.tryLine() || (await lines.nextLine())) {
       const { number, line } = lines;
       const text = requireText(number === 1 ? withoutMark(line) : line, lines.place());
       if (/^[ \t\r]*$/.test(text)) continue;
       let entry: Pair | RecordFields;
       try {
-        entry = read(parseJson(text, lines.place(), this.#options.json), lines.place());
+        entry = read(parseJson(text, lines.place(), this.#options.json), lines.place(), number);
       } catch (cause) {
         reject(cause, text, onReject);
         continue;
@@ -96,14 +96,19 @@ export class JsonLinesReader implements SectionReader {
   }
 }
 
-type ReadValue = (value: Value, place: Place) => Pair | RecordFields;
+type ReadValue = (value: Value, place: Place, number: number) => Pair | RecordFields;
 
-/** A value under the number of its line. */
+/** What makes entries of values: records or, `isNumbered`, the values under their numbers. */
+export function entryReader(target: CollectionDefinition, isNumbered: boolean): ReadValue {
+  return isNumbered ? numberedReader(target) : objectReader(target);
+}
+
+/** A value under the number of its line or place. */
 function numberedReader(target: CollectionDefinition): ReadValue {
   const [key, value] = liveFields(target);
   if (target.form !== 'bucket' || key!.type !== 'int')
     throw failure('usage.argument', `${target.name} is no bucket of values under integers`);
-  return (given, place) => [place.line, fromJson(value!, given, place)!];
+  return (given, place, number) => [number, fromJson(value!, given, place)!];
 }
 
 /** A record, or an entry as an object of `key` and `value`. */

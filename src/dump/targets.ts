@@ -27,7 +27,7 @@ export interface TargetOptions {
   /** Kinds of keys and values of a new bucket. */
   readonly keys?: FieldType;
   readonly values?: FieldType;
-  /** JSON Lines: each line is a value, stored in a bucket under the number of its line. */
+  /** JSON: each line or element is a value, stored in a bucket under its number, from 1. */
   readonly lines?: boolean;
 }
 

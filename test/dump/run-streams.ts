@@ -4,8 +4,8 @@
  * A store several times the budget goes out and in again in each format, each in a process of its
  * own, and out again: the two texts must be equal. At the size given and at a quarter of it the
  * ledger's peak must be within the budget, and peak resident memory must not be more at the full
- * size than at the quarter, but for the allowance of law M1. The young generation of the heap, where
- * lines and records die, is held small: node would let it grow by 48 MiB with the time that a
+ * size than at the quarter, but for the allowance of law M1. The young generation of the heap,
+ * where lines and records die, is held small: node would let it grow by 48 MiB with the time that a
  * process runs, whatever the program keeps.
  */
 import { spawnSync } from 'node:child_process';

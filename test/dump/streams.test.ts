@@ -90,7 +90,9 @@ describe('text and store larger than the budget', { timeout: 60_000 }, () => {
 
     const copy = openPath(`${folder}/copy-${name}`, BUDGET);
     const back = new Watch(copy);
-    const { records } = await load(copy, back.pass(createReadStream(path)), format.load);
+    const { signal } = new AbortController(); // as the command line has one, for Ctrl-C
+    const source = back.pass(createReadStream(path));
+    const { records } = await load(copy, source, { ...format.load, signal });
     expect(records).toBeGreaterThan(TEXT_BYTES / 300);
     expect(back.looks).toBeGreaterThan(1);
     expect(back.peakBytes).toBeLessThan(LIVE_ALLOWANCE);

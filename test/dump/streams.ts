@@ -44,7 +44,7 @@ export interface StreamCase {
   readonly load: LoadOptions;
 }
 
-const table = (format: 'jsonl' | 'csv'): StreamCase => ({
+const table = (format: 'jsonl' | 'json' | 'csv'): StreamCase => ({
   dump: { format, collections: ['things'] },
   load: { format, into: 'things', fields: FIELDS, key: 'id' },
 });
@@ -57,6 +57,7 @@ const pairs = (format: 'bdb' | 'lmdb-print' | 'gdbm' | 'gdbm-binary'): StreamCas
 export const STREAM_CASES: Readonly<Record<string, StreamCase>> = {
   monochord: { dump: { format: 'monochord' }, load: { format: 'monochord' } },
   jsonl: table('jsonl'),
+  json: table('json'),
   csv: table('csv'),
   bdb: pairs('bdb'),
   'lmdb-print': pairs('lmdb-print'),
