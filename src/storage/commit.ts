@@ -31,6 +31,8 @@ const PLACE_TOGETHER = 64;
 
 /** What a commit appended: pages that its place frames name, and bytes of frames. */
 export interface Appended {
+  /** Log position of its first frame. */
+  readonly start: number;
   readonly pagesPlaced: number;
   readonly bytes: number;
 }
@@ -44,6 +46,7 @@ export interface Appended {
  */
 export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
   const { log } = pager;
+  const isShrinkingNow = (): boolean => isShrinking(pager);
   let start = log.appended;
   try {
     let inFrames = appendChanges(pager, log.segmentBytes >> 2);
@@ -59,15 +62,25 @@ export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
       placeEverything(pager, makeRoom);
       start = log.appended;
       log.beginCommit();
+      log.writeWhenFull(isShrinkingNow);
       appendFrees(pager);
-    }
+    } else log.writeWhenFull(isShrinkingNow);
     const pagesPlaced = appendPlaces(pager);
-    log.ensureSpace(COMMIT_FRAME_BYTES, isShrinking(pager));
+    log.ensureSpace(COMMIT_FRAME_BYTES, isShrinkingNow);
     log.reserveCommit();
-    return { pagesPlaced, bytes: log.appended - start + COMMIT_FRAME_BYTES };
+    return { start, pagesPlaced, bytes: log.appended - start + COMMIT_FRAME_BYTES };
   } catch (cause) {
-    log.rewind(Math.max(start, log.written)); // making room writes what earlier commits left
+    dropFrames(pager, start);
     throw pager.latch(cause);
+  }
+}
+
+/** Takes frames back that were appended since `start`, without a commit frame. */
+export function dropFrames(pager: Pager, start: number): void {
+  try {
+    pager.log.rewind(start);
+  } catch (cause) {
+    throw pager.latchUnknown(cause, 'frames of a commit that failed were not taken back');
   }
 }
 
@@ -157,11 +170,11 @@ function appendChanges(pager: Pager, bytesMax: number): boolean {
   const { log, overlay: o } = pager;
   const start = log.appended;
   const places = countPlaces(pager);
-  if (places * 16 > bytesMax) return false;
+  if (places * 16 + countFrees(pager) * FRAME_HEADER_BYTES > bytesMax) return false;
   log.beginCommit();
-  appendFrees(pager);
   let scratch = 0;
   try {
+    appendFrees(pager);
     for (let k = 0; k < o.count; k++) {
       if (o.slot[k] !== 0) continue;
       if (o.moves[k] !== undefined && scratch === 0) scratch = pager.obtain();
@@ -175,6 +188,13 @@ function appendChanges(pager: Pager, bytesMax: number): boolean {
     if (scratch !== 0) pager.slab.give(scratch);
   }
   return true;
+}
+
+function countFrees(pager: Pager): number {
+  const o = pager.overlay;
+  let n = 0;
+  for (let k = 0; k < o.count; k++) if (o.slot[k] === FREED) n++;
+  return n;
 }
 
 function countPlaces(pager: Pager): number {

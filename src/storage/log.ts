@@ -42,6 +42,8 @@ const BUFFER_BYTES = 2 * LOG_PENDING_BYTES + FRAME_BYTES_MAX;
 const ZEROES = new Uint8Array(64 * 1024);
 
 export class Log {
+  /** Writes every frame at once that may be written before its commit frame: for tests. */
+  static isEager = false;
   readonly segmentBytes: number;
   appended = 0;
   written = 0;
@@ -70,6 +72,8 @@ export class Log {
   #frames = 0;
   #framesChecksum = 0;
   #frameStart = 0;
+  /** Given while frames of the open commit may be written: whether it only takes away. */
+  #mayWrite: (() => boolean) | undefined;
 
   constructor(fileId: Uint8Array, segmentBytes: number, ledger: Ledger) {
     assert(segmentBytes >= LOG_STEP_BYTES, 'a log segment holds a step');
@@ -175,7 +179,7 @@ export class Log {
    *
    * @throws {StorageError} storage.full; a commit that frees pages may use the reserve.
    */
-  ensureSpace(bytes: number, shrinking: boolean): void {
+  ensureSpace(bytes: number, isShrinking: () => boolean): void {
     const used = this.appended - this.#segmentStart + bytes;
     const ahead = this.#zeroed[this.#segment]! - SEGMENT_HEADER_BYTES - used;
     const wanted = Math.min(Math.max(used, ZEROES.length), RESERVE_BYTES);
@@ -186,8 +190,9 @@ export class Log {
     } catch (cause) {
       this.#full = true;
       const zeroed = this.#zeroed[this.#segment]!;
-      const reserve = shrinking ? 0 : Math.min(RESERVE_BYTES, this.segmentBytes / 4, zeroed / 2);
-      if (zeroed - SEGMENT_HEADER_BYTES - used < reserve) throw cause;
+      const kept = Math.min(RESERVE_BYTES, this.segmentBytes / 4, zeroed / 2);
+      const left = zeroed - SEGMENT_HEADER_BYTES - used;
+      if (left < kept && (left < 0 || !isShrinking())) throw cause;
     }
   }
 
@@ -208,13 +213,37 @@ export class Log {
   beginCommit(): void {
     this.#frames = 0;
     this.#framesChecksum = 0;
+    this.#mayWrite = undefined;
   }
 
-  /** Drops what was appended since `position`, none of which may be written. */
+  /**
+   * Lets frames of the open commit be written when the buffer is full, instead of growing it: all
+   * of them fit the segment. They count for nothing without their commit frame (law S2).
+   */
+  writeWhenFull(isShrinking: () => boolean): void {
+    this.#mayWrite = isShrinking;
+  }
+
+  /** Drops what was appended since `position`, of the open commit only. */
   rewind(position: number): void {
-    assert(position >= this.written, 'only unwritten frames are dropped');
+    assert(position >= this.synced, 'only frames of the open commit are dropped');
+    this.#mayWrite = undefined;
     this.bytesAppended -= this.appended - position;
     this.appended = position;
+    if (position < this.written) this.#blank(position);
+  }
+
+  /**
+   * Overwrites frames that were written and are dropped. Durable before anything is written in
+   * their place: a whole frame behind the next commit must not be one of a commit that never was.
+   */
+  #blank(position: number): void {
+    for (let at = position; at < this.written; at += ZEROES.length) {
+      const length = Math.min(ZEROES.length, this.written - at);
+      this.#file!.write(ZEROES, 0, length, this.#offsetOf(at));
+    }
+    this.written = position;
+    this.#file!.sync(); // no new `synced`: pages that earlier frames place may not be (rule 9)
   }
 
   /**
@@ -276,6 +305,7 @@ export class Log {
     this.words[w + 4] = checksum;
     this.words[w + 5] = 0;
     this.endFrame(w + 6, placesSynced ? COMMIT_PLACES_SYNCED << 8 : 0);
+    this.#mayWrite = undefined;
   }
 
   /** Bytes that the buffer would be charged for to take `bytes` more; 0 if they fit. */
@@ -287,8 +317,12 @@ export class Log {
     return length;
   }
 
-  /** Makes room in the buffer, growing it. */
+  /** Makes room in the buffer: by writing, where that is allowed, or growing it. */
   #reserve(bytes: number): void {
+    if (this.#mayWrite !== undefined && (Log.isEager || this.growthBytes(bytes) > 0)) {
+      this.ensureSpace(0, this.#mayWrite);
+      this.write();
+    }
     const length = this.growthBytes(bytes);
     if (length === 0) return;
     this.#ledger.charge('log', length);

@@ -13,7 +13,7 @@ import { Ledger } from '../base/ledger.ts';
 import { type DatabaseError, failure, isFull } from '../errors.ts';
 import { MEMORY_PAGES_MIN } from '../limits.ts';
 import { Checkpoint, type CheckpointCounters } from './checkpoint.ts';
-import { type Appended, appendFrames, countUnplaced, isShrinking } from './commit.ts';
+import { type Appended, appendFrames, countUnplaced, dropFrames, isShrinking } from './commit.ts';
 import { type File, type FileSystem, type Lock } from './file.ts';
 import {
   EMPTY_ROOT,
@@ -231,7 +231,7 @@ export class Storage extends Pager {
     this.startLog();
     this.#secureSlots();
     const appended = this.#append();
-    const reserved = this.#prepare(appended.bytes);
+    const reserved = this.#prepare(appended.start);
     const placesSynced = this.#syncPlaces(level, appended.pagesPlaced > 0, reserved);
     const commit = this.commitId + 1;
     this.log.appendCommit(commit, this.nextPage, placesSynced);
@@ -290,11 +290,11 @@ export class Storage extends Pager {
   }
 
   /** Does what can fail before the commit frame; undoes the frames if it does. */
-  #prepare(bytes: number): number {
+  #prepare(start: number): number {
     try {
       return this.preparePublish();
     } catch (cause) {
-      this.log.rewind(this.log.appended - bytes + 48);
+      dropFrames(this, start);
       throw cause;
     }
   }

@@ -12,6 +12,7 @@
  * Timers do not run while a life is lived; `elapse` and `synced` are the calls they would make.
  */
 import { runLoad } from '../../src/bulk-run.ts';
+import { Log } from '../../src/storage/log.ts';
 import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 import { Database } from '../../src/database.ts';
 import type { Steps } from '../../src/base/steps.ts';
@@ -274,6 +275,8 @@ class DatabaseSystem extends Reads implements System {
     this.#layout = options;
     // Half of the systems let writes wait from the first on, which transactions here never reach.
     WriteBuffers.isEager = !options.writeEach;
+    // And frames of half of them are written before their commit frame, as those of large ones.
+    Log.isEager = options.writeEach || options.tree === 'b-tree';
   }
 
   get #database(): Database {

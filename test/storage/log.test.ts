@@ -8,12 +8,14 @@ import { describe, expect, test } from 'vitest';
 import { Ledger } from '../../src/base/ledger.ts';
 import { type File } from '../../src/storage/file.ts';
 import { FRAME_COMMIT, FRAME_FREE, SEGMENT_HEADER_BYTES } from '../../src/storage/log-format.ts';
+import { MemoryFileSystem } from '../../src/storage/memory-file.ts';
 import { LogReader } from '../../src/storage/log-reader.ts';
 import { Log, LOG_STEP_BYTES } from '../../src/storage/log.ts';
 import { FaultFileSystem } from '../faults/fault-file.ts';
 import { LogImage } from '../support/log-image.ts';
 import { RecordingFileSystem } from '../support/recording-files.ts';
 import {
+  addPages,
   codeOf,
   commitFill,
   commitNew,
@@ -44,7 +46,7 @@ class Bench {
     const commit = ++this.commits;
     this.log.beginCommit();
     for (let i = 0; i < frees; i++) this.log.appendFree(commit * 1000 + i, commit);
-    this.log.ensureSpace(COMMIT_BYTES, false);
+    this.log.ensureSpace(COMMIT_BYTES, () => false);
     this.log.appendCommit(commit, 1, true);
     this.log.write();
     if (sync) this.log.sync();
@@ -253,6 +255,30 @@ describe('Log', () => {
     expect(kinds).toEqual([3, 3, 3, 4, FRAME_FREE, FRAME_COMMIT]);
   });
 
+  test('frames that were written before their commit frame are taken back for good', () => {
+    const bench = new Bench(1 << 20);
+    bench.commit(3);
+    bench.disk.syncFolder(NAME);
+    const { appended, synced } = bench.log;
+    bench.log.beginCommit();
+    bench.log.writeWhenFull(() => false);
+    for (let i = 0; i < 30_000; i++) bench.log.appendFree(i + 1, 2);
+    expect(bench.log.written).toBeGreaterThan(appended);
+    expect(bench.log.growthBytes(400_000), 'the buffer did not grow').toBeGreaterThan(0);
+    expect(bench.read(), 'nothing counts without its commit frame').toEqual([1]);
+    bench.log.rewind(appended);
+    expect(bench.log.synced).toBe(synced);
+    const { image } = bench;
+    expect(image.frames()).toHaveLength(4);
+    // A shorter commit of the same id ends where a frame of the one taken back began.
+    bench.commit(2, false);
+    expect(bench.read()).toEqual([1, 2]);
+    for (let seed = 1; seed <= 10; seed++) {
+      const left = new LogImage(bench.disk.crash(seed).image(NAME)).frames().length;
+      expect(left, 'after a crash there is nothing of it either').toBeLessThanOrEqual(7);
+    }
+  });
+
   test('switchSegment that fails for want of space leaves the log as it was', () => {
     // It once went on in the old segment under the new generation: later commits were lost.
     const bench = benchOf(2);
@@ -272,7 +298,7 @@ describe('Log', () => {
     bench.disk.capacityBytes = 0;
     const commitsUntilFull = (shrinking: boolean): number => {
       let commits = 0;
-      while (codeOf(() => bench.log.ensureSpace(25_000, shrinking)) === 'none') {
+      while (codeOf(() => bench.log.ensureSpace(25_000, () => shrinking)) === 'none') {
         bench.log.beginCommit();
         for (let i = 0; i < 1000; i++) bench.log.appendFree(1, bench.commits + 1);
         bench.log.appendCommit(++bench.commits, 1, true);
@@ -322,6 +348,43 @@ describe('Storage log', () => {
     const again = open(survivor);
     expect(holds(again, pages[0]!, 2)).toBe(true);
     again.close();
+  });
+
+  test('a commit that places or frees many pages needs no log buffer for all of them', () => {
+    // The buffer once held all place frames together: limit.memory, with everything spilled.
+    const storage = open(new MemoryFileSystem(), { memoryBytes: 4 << 20 });
+    const { ledger } = storage;
+    const leaveFree = (bytes: number): number => {
+      let held = 0;
+      while (codeOf(() => ledger.charge('work', 65_536)) === 'none') held += 65_536;
+      ledger.release('work', bytes);
+      return held - bytes;
+    };
+    storage.begin();
+    const pages = addPages(storage, 20_000, 1);
+    // What publishing needs, and less than a larger log buffer beside it.
+    const held = leaveFree(640 * 1024);
+    expect(codeOf(() => storage.commit('full'))).toBe('none');
+    ledger.release('work', held);
+    expect(ledger.bytesOf('log')).toBeLessThan(400_000);
+    storage.checkpoint();
+    expect([0, 9_999, 19_999].every((i) => holds(storage, pages[i]!, 1))).toBe(true);
+    let logBytes = 0;
+    const charge = ledger.charge.bind(ledger);
+    ledger.charge = (account, bytes) => {
+      charge(account, bytes);
+      logBytes = Math.max(logBytes, ledger.bytesOf('log'));
+    };
+    storage.begin();
+    for (const page of pages.slice(0, 14_000)) {
+      storage.free(page);
+      storage.settle();
+    }
+    storage.commit('full');
+    expect(logBytes).toBeLessThan(400_000);
+    expect(ledger.peakBytes).toBeLessThanOrEqual(ledger.budgetBytes);
+    expect(holds(storage, pages[19_999]!, 1)).toBe(true);
+    storage.close();
   });
 
   test('a clean close truncates the log, and an open of a clean file never reads one', () => {
