@@ -12,6 +12,27 @@ import { requireText, withoutMark } from './utf8.ts';
 /** Characters of the longest record over several lines: an open quote swallows all that follows. */
 const RECORD_LENGTH_MAX = 16 * 2 ** 20;
 
+/** Pieces joined before they are many: an open quote takes in hundreds of thousands of lines. */
+const PIECES_JOINED = 1024;
+
+/** A text that is made of many pieces, in little more memory than its characters take. */
+class Pieces {
+  length = 0;
+  readonly #joined: string[] = [];
+  #last: string[] = [];
+
+  add(piece: string): void {
+    this.length += piece.length;
+    if (this.#last.push(piece) < PIECES_JOINED) return;
+    this.#joined.push(this.#last.join(''));
+    this.#last = [];
+  }
+
+  text(): string {
+    return this.#joined.join('') + this.#last.join('');
+  }
+}
+
 export interface CsvField {
   readonly text: string;
   readonly isQuoted: boolean;
@@ -25,8 +46,7 @@ export class CsvReader {
   firstLine = 0;
   /** The line that is being read, and the lines of the record before it, with what joins them. */
   #line = '';
-  #before: string[] = [];
-  #beforeLength = 0;
+  #before = new Pieces();
   #endsWithCr: boolean | undefined;
 
   constructor(lines: LineReader, delimiter: string) {
@@ -37,7 +57,7 @@ export class CsvReader {
 
   /** The text of the last record, as it stands in the file. */
   get text(): string {
-    return this.#before.join('') + this.#line;
+    return this.#before.text() + this.#line;
   }
 
   /** The fields of the next record; `undefined` at the end. */
@@ -45,8 +65,7 @@ export class CsvReader {
     if (!this.#lines.tryLine() && !(await this.#lines.nextLine())) return undefined;
     this.firstLine = this.#lines.number;
     this.#line = this.#lineText();
-    if (this.#before.length > 0) this.#before = [];
-    this.#beforeLength = 0;
+    if (this.#before.length > 0) this.#before = new Pieces();
     const fields: CsvField[] = [];
     for (let at = 0; ;) {
       const { field, end } = this.#line[at] === '"' ? await this.#quoted(at) : this.#plain(at);
@@ -85,23 +104,24 @@ export class CsvReader {
   /** A field in quotes, over as many lines as it has. */
   async #quoted(from: number): Promise<{ field: CsvField; end: number }> {
     const place = this.#place(from);
-    const parts: string[] = [];
+    const parts = new Pieces();
     for (let at = from + 1; ;) {
       const quote = this.#line.indexOf('"', at);
       if (quote < 0) {
-        parts.push(this.#line.slice(at), await this.#joinLine(place));
+        parts.add(this.#line.slice(at));
+        parts.add(await this.#joinLine(place));
         at = 0;
         continue;
       }
-      parts.push(this.#line.slice(at, quote));
+      parts.add(this.#line.slice(at, quote));
       const next = this.#line[quote + 1];
       if (next === '"') {
-        parts.push('"');
+        parts.add('"');
         at = quote + 2;
         continue;
       }
       if (next !== undefined && next !== this.#delimiter) throw this.#notClosed(place, quote + 1);
-      return { field: { text: parts.join(''), isQuoted: true, place }, end: quote + 1 };
+      return { field: { text: parts.text(), isQuoted: true, place }, end: quote + 1 };
     }
   }
 
@@ -120,9 +140,9 @@ export class CsvReader {
   /** Goes to the next line of the record; answers what joins it to the one before. */
   async #joinLine(opening: Place): Promise<string> {
     const join = this.#lines.endsWithCr ? '\r\n' : '\n';
-    this.#before.push(this.#line, join);
-    this.#beforeLength += this.#line.length + join.length;
-    if (this.#beforeLength > RECORD_LENGTH_MAX) {
+    this.#before.add(this.#line);
+    this.#before.add(join);
+    if (this.#before.length > RECORD_LENGTH_MAX) {
       const what = `the quote that opens here is open for ${RECORD_LENGTH_MAX} characters`;
       throw failureAt('syntax.unexpected', opening, what);
     }

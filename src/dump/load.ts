@@ -258,7 +258,7 @@ class Load {
   /** An error of storing an entry, with the place of that entry. */
   async #placed(cause: unknown, target: Target, ordinal: number): Promise<unknown> {
     if (!(cause instanceof DatabaseError) || cause.position !== undefined) return cause;
-    if (cause.code === 'constraint.unique') {
+    if (cause.detail['ordinals'] !== undefined) {
       const place = await this.#placeOfSecond(cause, target, ordinal).catch(() => undefined);
       return place === undefined ? cause : located(cause, place);
     }
@@ -266,13 +266,14 @@ class Load {
     return isOfEntry ? located(cause, this.#reader.place()) : cause;
   }
 
-  /** The place of the later of two entries with one key; found by reading again up to it. */
+  /** The place of the later of two entries, or of one, by ordinal; found by reading again up to it. */
   async #placeOfSecond(
     cause: DatabaseError,
     { definition }: Target,
     ordinal: number,
   ): Promise<Place | undefined> {
     const [, second] = (cause.detail['ordinals'] ?? []) as readonly (number | undefined)[];
+    if (second === this.#records - 1) return this.#reader.place();
     if (typeof this.#source !== 'string' || second === undefined) return undefined;
     const again = readerOf(this.#source, { ...this.#options, onReject: () => undefined });
     try {

@@ -7,11 +7,33 @@
  * Source: D. Knuth, The Art of Computer Programming, volume 3, 5.4.1.
  */
 import { readVarint, skipVarint, writeVarint } from '../base/bytes.ts';
+import { DatabaseError, failure } from '../errors.ts';
 import { compareEntries, keyWord, type SortArena, type SortedEntry } from './sort-arena.ts';
 import type { SpillRun, WorkArea, WorkSpace } from './work.ts';
 
 /** Bytes of ordinal and lengths of a spilled entry at most. */
 const HEAD_BYTES = 20;
+
+/** The error of an entry that working memory does not hold beside what sorting the others takes. */
+export function tooLarge(
+  entryBytes: number,
+  { availableBytes }: WorkSpace,
+  ordinal: number | undefined,
+): Error {
+  return failure(
+    'limit.memory',
+    `a record of ${entryBytes} bytes does not fit the ${availableBytes} bytes that are left ` +
+      'to sort it with others',
+    {
+      detail: {
+        recordBytes: entryBytes,
+        availableBytes,
+        ...(ordinal !== undefined && { ordinals: [undefined, ordinal] }),
+      },
+      hint: 'Open with a larger `memory`, or put this record by itself: that takes any size.',
+    },
+  );
+}
 
 /** Entries in order, one after the other, from an arena or from a run. */
 export class EntryReader implements SortedEntry {
@@ -124,7 +146,7 @@ export class EntryReader implements SortedEntry {
     const old = this.bytes;
     const held = this.#to - this.#from;
     if (bytes > old.length) {
-      const larger = this.#work!.reserve(bytes + 4096);
+      const larger = this.#larger(bytes);
       larger.bytes.set(old.subarray(this.#from, this.#to));
       this.#area!.release();
       this.#area = larger;
@@ -138,6 +160,15 @@ export class EntryReader implements SortedEntry {
       this.#to += read;
     }
     return true;
+  }
+
+  #larger(bytes: number): WorkArea {
+    try {
+      return this.#work!.reserve(bytes + 4096);
+    } catch (cause) {
+      if (!(cause instanceof DatabaseError) || cause.code !== 'limit.memory') throw cause;
+      throw tooLarge(bytes, this.#work!, this.#hasOrdinals ? this.ordinal : undefined);
+    }
   }
 
   close(): void {

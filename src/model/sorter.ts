@@ -14,7 +14,7 @@
 import type { ByteWriter } from '../base/bytes.ts';
 import { DatabaseError } from '../errors.ts';
 import { ARENA_BYTES_MAX, SortArena, type SortedEntry } from './sort-arena.ts';
-import { EntryReader, MergeReader } from './sort-merge.ts';
+import { EntryReader, MergeReader, tooLarge } from './sort-merge.ts';
 import type { SpillRun, WorkArea, WorkSpace } from './work.ts';
 
 export { compareEntries, type SortedEntry } from './sort-arena.ts';
@@ -116,7 +116,12 @@ export class Sorter {
     const possible = Math.min(wanted, ARENA_BYTES_MAX, this.#work.availableBytes);
     const most = Math.max(needed, possible);
     const least = Math.max(needed, Math.min(held, ARENA_BYTES_MAX));
-    this.#begin(this.#tryReserve(most) ?? this.#work.reserve(least));
+    this.#begin(this.#tryReserve(most) ?? this.#tryReserve(least) ?? this.#refuse(entryBytes));
+  }
+
+  /** Everything else is spilled by then: the entry is larger than what a sort may take. */
+  #refuse(entryBytes: number): never {
+    throw tooLarge(entryBytes, this.#work, this.#ordinals ? this.count : undefined);
   }
 
   #begin(area: WorkArea): void {

@@ -169,6 +169,25 @@ describe('a load refuses', () => {
     });
   });
 
+  test('a value larger than a load may sort, with its line and what to do', async () => {
+    const path = join(folder, 'large.jsonl');
+    const into = { format: 'jsonl', into: 'c', keys: 'text', values: 'text' } as const;
+    const db = open(':memory:', { memory: '4 MiB' });
+    let error: unknown;
+    for (const bytes of [2e6, 3e6, 20e6]) {
+      const large = `{"key":"b","value":"${'x'.repeat(bytes)}"}\n`;
+      writeFileSync(path, `{"key":"a","value":"1"}\n${large}{"key":"c","value":"2"}\n`);
+      error = await load(db, path, into).catch((cause: unknown) => cause);
+      expect(error).toMatchObject({ code: 'limit.memory', position: { line: 2 } });
+      expect((error as Error).message).toContain('large.jsonl:2:1: a record of ');
+      expect(db.source.schema(2 ** 53).collections).toEqual([]);
+    }
+    expect((error as { hint?: string }).hint).toContain('put this record by itself');
+    db.kv('c', { values: 'text' }).put('b', 'x'.repeat(3e6));
+    expect(db.check().faults).toEqual([]);
+    db.close();
+  });
+
   test('a broken quote at line 40,000 of a CSV, naming that line', async () => {
     function* text(): Generator<Uint8Array> {
       yield Buffer.from('id,t\n');
