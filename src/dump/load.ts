@@ -266,7 +266,7 @@ class Load {
     return isOfEntry ? located(cause, this.#reader.place()) : cause;
   }
 
-  /** The place of the later of two entries, or of one, by ordinal; found by reading again up to it. */
+  /** The place of an entry, the later of two, by its ordinal; found by reading again up to it. */
   async #placeOfSecond(
     cause: DatabaseError,
     { definition }: Target,

@@ -129,6 +129,81 @@ describe('monochord dump and load', () => {
     expect(status).toBe(1);
   });
 
+  // The limit of a file's size is met by the store, or by what the load spills beside it.
+  describe.runIf(process.platform === 'linux')('on a disk that is really full', () => {
+    const rows = 40_000;
+    const prices = path('prices.csv');
+    const line = (i: number): string => `${(i * 7919) % rows},${'x'.repeat(100)} ${i}\n`;
+    const into = [
+      '--format',
+      'csv',
+      '--into',
+      'prices',
+      '--fields',
+      'id:int,t:text',
+      '--key',
+      'id',
+    ];
+
+    function loadThere(store: string, memory: string, before: readonly string[]): string {
+      const args = [program.cli, 'load', store, prices, ...into, '--memory', memory];
+      const [command, ...rest] = [...before, process.execPath, ...args];
+      const { status, stdout, stderr } = spawnSync(command!, rest, { encoding: 'utf8' });
+      return `${status} ${stdout}${stderr}`;
+    }
+
+    /** The store must hold what it held, take something small, and take it all with room. */
+    function requireUsable(store: string): void {
+      const db = open(store);
+      expect(db.check().faults).toEqual([]);
+      expect(db.kv<string, number>('before').get('a')).toBe(1);
+      expect(db.source.schema(2 ** 53).collections.map((each) => each.name)).toEqual(['before']);
+      db.kv('before').put('b', 2);
+      db.close();
+    }
+
+    function made(store: string): string {
+      const db = open(store);
+      db.kv('before').put('a', 1);
+      db.close();
+      return store;
+    }
+
+    beforeAll(() =>
+      writeFileSync(prices, `id,t\n${Array.from({ length: rows }, (_, i) => line(i)).join('')}`),
+    );
+
+    test.each(['2 MiB', '64 MiB'])('a load with %s ends with storage.full', (memory) => {
+      const store = made(path(`full-${memory.length}.mono`));
+      const names = readdirSync(folder);
+      const said = loadThere(store, memory, ['prlimit', '--fsize=3000000']);
+      expect(said).toMatch(/^1 monochord: .*\[storage\.full\]/);
+      expect(readdirSync(folder)).toEqual(names);
+      requireUsable(store);
+      expect(loadThere(store, memory, [])).toMatch(/^0 40000 records into prices, which is new/);
+    });
+
+    const hasMount = spawnSync('unshare', ['-m', 'true']).status === 0;
+
+    test.runIf(hasMount)('a load on a tmpfs ends with storage.full; with room it goes in', () => {
+      const disk = path('tmpfs');
+      const store = made(path('small.mono'));
+      const load = `"${process.execPath}" "${program.cli}" load ${disk}/small.mono ${prices}`;
+      const script =
+        `mount -t tmpfs -o size=3m none ${disk} && cp ${store}* ${disk} && ` +
+        `(${load} ${into.join(' ')} --memory 2MiB; echo "code $?"; ls ${disk}; ` +
+        `cp ${disk}/small* ${folder}; mount -o remount,size=60m ${disk}; ` +
+        `${load} ${into.join(' ')} --memory 2MiB); umount ${disk}`;
+      spawnSync('mkdir', [disk]);
+      const { stdout, stderr } = spawnSync('unshare', ['-m', 'sh', '-c', script], {
+        encoding: 'utf8',
+      });
+      expect(stderr).toMatch(/^monochord: .*\[storage\.full\]/);
+      expect(stdout).toMatch(/^code 1\nsmall\.mono\n(?:small\.mono-log\n)?40000 records into/);
+      requireUsable(store);
+    });
+  });
+
   test('help has examples', () => {
     expect(monochord(['load', '--help'])[1]).toMatch(
       /\$ mdb_dump -a store\.lmdb \| monochord load/,

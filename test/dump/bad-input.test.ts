@@ -160,6 +160,38 @@ describe('a load refuses', () => {
     db.close();
   });
 
+  test('a value that a unique index has already, by line where the text is a file', async () => {
+    const path = join(folder, 'unique.csv');
+    writeFileSync(path, 'id,t\n1,a\n2,b\n3,a\n');
+    const db = open(':memory:');
+    const unique = { fields: { id: 'int', t: 'text?' }, key: 'id', unique: ['t'] } as const;
+    const c = db.collection('c', unique);
+    const into = { format: 'csv', into: 'c' } as const;
+    const error: unknown = await load(db, path, into).catch((cause: unknown) => cause);
+    expect(error).toMatchObject({ code: 'constraint.unique', position: { line: 4 } });
+    expect((error as Error).message).toContain('c.t: "a"');
+    expect(c.count()).toBe(0);
+    c.insert({ id: 9, t: 'b' });
+    await expect(load(db, path, into)).rejects.toMatchObject({ code: 'constraint.unique' });
+    expect(c.all().toArray()).toEqual([{ id: 9, t: 'b' }]);
+    db.close();
+  });
+
+  test('integers beyond 2^53 are kept to the last digit, in every format', async () => {
+    const value = 2n ** 53n + 1n;
+    for (const [text, options] of [
+      [`{"id":${value}}\n`, TABLE],
+      [`[{"id":${value}}]`, { ...TABLE, format: 'json' }],
+      [`id,t\n${value},\n`, CSV],
+    ] as const) {
+      const db = open(':memory:');
+      await loaded(db, text, options);
+      const c = db.collection('c', { fields: { id: 'int', t: 'text?' }, key: 'id' });
+      expect(c.get(value as never)).toEqual({ id: value, t: null });
+      db.close();
+    }
+  });
+
   test('a key that is too long, with its line', async () => {
     const long = '61'.repeat(2 ** 20 + 1);
     const error = await refusal(`${HEAD} 61\n 62\n ${long}\n 62\nDATA=END\n`, BDB);
@@ -167,6 +199,15 @@ describe('a load refuses', () => {
       code: 'value.size',
       line: 8,
     });
+    const keyed = { into: 'c', fields: { k: 'text' }, key: 'k' } as const;
+    for (const [text, format] of [
+      [`k\na\n${long}\n`, 'csv'],
+      [`{"k":"a"}\n\n{"k":"${long}"}\n`, 'jsonl'],
+      [`[{"k":"a"},\n\n{"k":"${long}"}]`, 'json'],
+    ] as const) {
+      const { code, position } = await refusal(text, { ...keyed, format });
+      expect({ code, line: position?.line }).toEqual({ code: 'value.size', line: 3 });
+    }
   });
 
   test('a value larger than a load may sort, with its line and what to do', async () => {
