@@ -61,7 +61,7 @@ const OPTION_NAMES: readonly (keyof OpenOptions)[] = [
 ];
 const LEVELS: readonly Durability[] = ['full', 'group', 'buffered', 'none'];
 
-const PAGE_BYTES_DEFAULT = 8192;
+export const PAGE_BYTES_DEFAULT = 8192;
 const CLUSTER_BYTES_DEFAULT = 512;
 /** Pages of an extent by default. */
 const EXTENT_PAGES = 16;

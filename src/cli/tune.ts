@@ -136,11 +136,12 @@ async function tune(tuning: Tuning): Promise<number> {
 function contentOf(
   file: string | undefined,
   replay: PreparedReplay | undefined,
-): Pick<SearchSettings, 'entries' | 'collections' | 'advised'> {
+): Pick<SearchSettings, 'entries' | 'pageBytes' | 'collections' | 'advised'> {
   if (file === undefined) return { entries: 0 };
   return withReader(file, (database) => {
     const trees = treesOf(database.store, LATEST);
     return {
+      pageBytes: parseSize('pageSize', database.layout.pageSize!),
       entries: trees.reduce((sum, { tree }) => sum + tree.count(LATEST), 0),
       collections: tracedCollections(database),
       advised: replay?.candidates ?? [],

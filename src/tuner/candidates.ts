@@ -3,7 +3,8 @@
  * helped. Line 7 of the strata.
  */
 import { parseSize } from '../base/sizes.ts';
-import { MEMORY_BYTES_MIN } from '../limits.ts';
+import { MEMORY_BYTES_MIN, MEMORY_PAGES_MIN } from '../limits.ts';
+import { PAGE_BYTES_DEFAULT } from '../options.ts';
 import type { TracedCollection } from '../recording/trace-format.ts';
 import type { CollectionChange, TreeChange } from '../rebuild/index.ts';
 import type { CandidateInput, TrialLayout } from './workload.ts';
@@ -130,16 +131,39 @@ export function collectionCandidates(collections: readonly TracedCollection[]): 
     });
 }
 
-/** Budgets below the given one: whether less memory would do. Bytes. */
-export function memoryCandidates(memory: number | string): CandidateInput[] {
+/** The least budget that opens a file of such pages, bytes. */
+function leastBudget(pageBytes: number): number {
+  return Math.max(MEMORY_BYTES_MIN, MEMORY_PAGES_MIN * pageBytes);
+}
+
+/** Budgets below the given one: whether less memory would do. Those that open refuses are none. */
+export function memoryCandidates(
+  memory: number | string,
+  pageBytes = PAGE_BYTES_DEFAULT,
+): CandidateInput[] {
   const bytes = parseSize('budget', memory);
   return [bytes / 2, bytes / 4]
-    .filter((each) => each >= MEMORY_BYTES_MIN)
+    .filter((each) => each >= leastBudget(pageBytes))
     .map((each) => {
       const layout = { memory: `${each / 2 ** 20} MiB` };
       const why = 'less of the file stays in memory; a draw says that this much is enough';
       return { name: nameOf(layout), layout, why };
     });
+}
+
+/** Why `open` would refuse a layout; `undefined` if it would not. */
+export function refusedBudget(
+  layout: TrialLayout,
+  memory: number | string,
+  pageBytesNow = PAGE_BYTES_DEFAULT,
+): string | undefined {
+  const pageBytes =
+    layout.pageSize === undefined ? pageBytesNow : parseSize('pageSize', layout.pageSize);
+  const budget = parseSize('budget', layout.memory ?? memory);
+  const least = leastBudget(pageBytes);
+  if (budget >= least) return undefined;
+  const mebibytes = (bytes: number): string => `${bytes / 2 ** 20} MiB`;
+  return `pages of ${pageBytes / 1024} KiB need a budget of ${mebibytes(least)}, not ${mebibytes(budget)}`;
 }
 
 /** What a node of so few children takes, as a share of what a page holds of small entries. */
@@ -156,16 +180,12 @@ export function hopeless(
 ): string | undefined {
   const order = layout.index?.order ?? 0;
   if (order === 0 || fileBytesMax === undefined) return undefined;
-  const pageBytes = kibibytes(layout.pageSize) ?? 8192;
+  const pageBytes =
+    layout.pageSize === undefined ? PAGE_BYTES_DEFAULT : parseSize('pageSize', layout.pageSize);
   const perPage = Math.min(order, pageBytes / ENTRY_BYTES_GUESS);
   const estimate = (entries / perPage) * pageBytes;
   if (estimate <= fileBytesMax) return undefined;
   return `its file would take about ${Math.round(estimate / 2 ** 20)} MiB`;
-}
-
-function kibibytes(size: number | string | undefined): number | undefined {
-  if (size === undefined || typeof size === 'number') return size;
-  return Number.parseInt(size, 10) * 1024;
 }
 
 /** A candidate with its score: a log-ratio to today's layout, negative for better. */

@@ -12,6 +12,7 @@ import {
   combine,
   hopeless,
   memoryCandidates,
+  refusedBudget,
   singleCandidates,
   type Scored,
 } from './candidates.ts';
@@ -31,6 +32,8 @@ export interface SearchSettings extends Omit<CompareSettings, 'candidates' | 'ge
   readonly objective: Objective;
   /** Records and index entries of the store, for estimates; 0 when it is not known. */
   readonly entries: number;
+  /** Bytes of the store's pages; default those of a new file. */
+  readonly pageBytes?: number;
   /** What the store holds, where there is one: its trees are varied one by one. */
   readonly collections?: readonly TracedCollection[];
   /** What is tried besides, such as indexes. */
@@ -62,7 +65,9 @@ export async function searchLayouts(settings: SearchSettings): Promise<Search> {
     steps.push({ name: candidate.name, stage: 'singles', ratio: Math.exp(score), note });
   }
   const halvingEnd = begun + total * HALVING_UNTIL;
-  let pool = [...combine(singles, COMBINATIONS_MAX)];
+  let pool = combine(singles, COMBINATIONS_MAX).filter(
+    ({ layout }) => refusedBudget(layout, settings.memory, settings.pageBytes) === undefined,
+  );
   let scored: Screened[] = [];
   for (let generations = 1; pool.length > 2; generations *= 2) {
     if (performance.now() > halvingEnd) break;
@@ -81,15 +86,17 @@ export async function searchLayouts(settings: SearchSettings): Promise<Search> {
 
 function dropHopeless(settings: SearchSettings, steps: SearchStep[]): CandidateInput[] {
   const fileMax = settings.objective.constraints.find((each) => each.what === 'file')?.most;
-  const { workload, collections = [], advised = [], memory } = settings;
+  const { workload, collections = [], advised = [], memory, pageBytes } = settings;
   const all = workload.candidates ?? [
     ...advised,
     ...singleCandidates(),
     ...collectionCandidates(collections),
-    ...memoryCandidates(memory),
+    ...memoryCandidates(memory, pageBytes),
   ];
   return all.filter((candidate) => {
-    const reason = hopeless(candidate.layout, settings.entries, fileMax);
+    const reason =
+      refusedBudget(candidate.layout, memory, pageBytes) ??
+      hopeless(candidate.layout, settings.entries, fileMax);
     if (reason === undefined) return true;
     const note = `not tried: ${reason}`;
     steps.push({ name: candidate.name, stage: 'estimate', ratio: undefined, note });

@@ -15,6 +15,7 @@ import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Random } from '../base/random.ts';
 import { failure } from '../errors.ts';
+import { isTagAlive, tagOfProcess } from '../storage/writer-lock.ts';
 import type {
   PlantedSlowdown,
   RunFacts,
@@ -71,16 +72,41 @@ export interface TrialSettings {
   readonly onRound?: (round: number, rounds: number) => void;
 }
 
-/** A folder for files of trials: in memory where there is a file system for that. */
-export function trialFolder(): string {
-  for (const base of ['/dev/shm', os.tmpdir()]) {
+const FOLDER_START = 'monochord-tune-';
+
+/**
+ * A folder for files of trials: in memory where there is a file system for that. Its name has the
+ * tag of this process, by which folders of tuners that were killed are found and removed.
+ */
+export function trialFolder(bases: readonly string[] = ['/dev/shm', os.tmpdir()]): string {
+  for (const base of bases) {
+    removeLeft(base);
     try {
-      return fs.mkdtempSync(path.join(base, 'monochord-tune-'));
+      return fs.mkdtempSync(path.join(base, `${FOLDER_START}${tagOfProcess()}-`));
     } catch {
       continue; // not there or not writable: the next
     }
   }
   throw failure('storage.permission', `no folder for the files of trials in ${os.tmpdir()}`);
+}
+
+/** Removes folders of trials whose process is gone. */
+function removeLeft(base: string): void {
+  let names: string[] = [];
+  try {
+    names = fs.readdirSync(base);
+  } catch {
+    return; // it is not there, or may not be listed
+  }
+  for (const name of names) {
+    const tag = name.startsWith(FOLDER_START) ? name.slice(FOLDER_START.length) : '';
+    if (!/^\d+\./.test(tag) || isTagAlive(tag.split('-')[0]!)) continue;
+    try {
+      fs.rmSync(path.join(base, name), { recursive: true, force: true });
+    } catch {
+      continue; // of another user
+    }
+  }
 }
 
 /** Whether processes can be pinned to a CPU here. */

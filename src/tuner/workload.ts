@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import * as path from 'node:path';
 import { type Database } from '../database.ts';
 import { failure } from '../errors.ts';
-import type { OpenOptions } from '../options.ts';
+import { requireNames, type OpenOptions } from '../options.ts';
 import type { TreeLayout } from '../model/schema.ts';
 import type { LayoutChange } from '../rebuild/index.ts';
 import { WrongResult } from './wrong-result.ts';
@@ -102,6 +102,7 @@ export async function loadWorkload(file: string): Promise<Workload> {
       hint: 'Its default export is { name, phases: [{ name, run(state, context) }] }.',
     });
   if (typeof workload !== 'object' || workload === null) throw refuse('no default export');
+  requireNames(`the workload ${file}`, workload, WORKLOAD_NAMES);
   if (typeof workload.name !== 'string') throw refuse('it has no name');
   const { phases } = workload;
   if (!Array.isArray(phases) || phases.length === 0) throw refuse('it has no phases');
@@ -116,8 +117,42 @@ export async function loadWorkload(file: string): Promise<Workload> {
   for (const name of Object.keys(workload.shares ?? {})) {
     if (!names.has(name)) throw refuse(`shares name "${name}", which is no phase`);
   }
+  for (const candidate of workload.candidates ?? []) requireCandidate(file, candidate);
   return workload;
 }
+
+const WORKLOAD_NAMES: readonly (keyof Workload)[] = [
+  'name',
+  'description',
+  'phases',
+  'interleave',
+  'expects',
+  'confirmation',
+  'shares',
+  'candidates',
+];
+
+/** What a layout to try may have. */
+const LAYOUT_NAMES: readonly (keyof TrialLayout)[] = [
+  'pageSize',
+  'extentSize',
+  'clusterSize',
+  'index',
+  'collections',
+  'indexes',
+  'memory',
+];
+
+/** Refuses a setting that would be left out, and come out as a draw. */
+function requireCandidate(file: string, candidate: CandidateInput): void {
+  const { name, layout } = candidate;
+  requireNames(`a candidate of ${file}`, candidate, ['name', 'layout', 'source', 'why']);
+  const where = `the layout of candidate "${name}" in ${file}`;
+  requireNames(where, layout, LAYOUT_NAMES);
+  if (layout.index !== undefined) requireNames(`index in ${where}`, layout.index, TREE_NAMES);
+}
+
+const TREE_NAMES = ['tree', 'order'];
 
 export function textOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);

@@ -4,12 +4,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
-import { collectionCandidates, combine, memoryCandidates } from '../../src/tuner/candidates.ts';
+import { Database } from '../../src/database.ts';
+import {
+  collectionCandidates,
+  combine,
+  memoryCandidates,
+  refusedBudget,
+} from '../../src/tuner/candidates.ts';
 import { parseObjective } from '../../src/tuner/objective.ts';
 import { makeReport, type Report } from '../../src/tuner/report.ts';
 import { searchLayouts, type Search } from '../../src/tuner/search.ts';
 import { TrialMemory } from '../../src/tuner/trial-memory.ts';
 import type { Workload } from '../../src/tuner/workload.ts';
+import { FaultFileSystem } from '../faults/fault-file.ts';
 
 const workerFile = fileURLToPath(new URL('fake-worker.mjs', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'monochord-search-'));
@@ -125,6 +132,44 @@ describe('candidates', () => {
       'memory 2 MiB',
     ]);
     expect(memoryCandidates('2 MiB')).toEqual([]);
+    // Pages of 32 KiB need 3 MiB: what open would refuse is not proposed.
+    expect(memoryCandidates('8 MiB', 32_768).map((each) => each.name)).toEqual(['memory 4 MiB']);
+    expect(memoryCandidates('8 MiB', 65_536)).toEqual([]);
+  });
+
+  test('no candidate is measured that open would refuse for its budget', async () => {
+    expect(refusedBudget({ pageSize: '32 KiB' }, '2 MiB')).toBe(
+      'pages of 32 KiB need a budget of 3 MiB, not 2 MiB',
+    );
+    expect(refusedBudget({ memory: '2 MiB' }, '64 MiB', 65_536)).toMatch(/6 MiB, not 2 MiB/);
+    for (const pageSize of [4, 8, 16, 32, 64].map((kib) => `${kib} KiB`)) {
+      for (const memory of ['2 MiB', '3 MiB', '4 MiB', '6 MiB']) {
+        const layout = { pageSize };
+        let isRefused = false;
+        try {
+          new Database('/least', { ...layout, memory }, new FaultFileSystem({ seed: 1 })).close();
+        } catch {
+          isRefused = true;
+        }
+        expect(refusedBudget(layout, memory) !== undefined, `${pageSize}, ${memory}`).toBe(
+          isRefused,
+        );
+      }
+    }
+    const { candidates: _, ...own } = workload;
+    const { steps } = await searchLayouts({
+      workload: own,
+      workloadFile: 'fake.mjs',
+      memory: '2 MiB',
+      source: undefined,
+      deadline: performance.now() + 60_000,
+      objective: parseObjective('fastest mix', ['write', 'read']),
+      entries: 0,
+      workerFile,
+    });
+    const notes = Object.fromEntries(steps.map(({ name, note }) => [name, note]));
+    expect(notes['page 32 KiB']).toMatch(/^not tried: pages of 32 KiB need a budget of 3 MiB/);
+    expect(steps.filter((each) => each.name.includes('memory'))).toEqual([]);
   });
 
   test('combinations hold settings of collections, indexes and the file together', () => {

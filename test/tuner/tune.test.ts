@@ -1,5 +1,6 @@
 /** Tuning from end to end on a small workload, and its parts without processes. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,12 +8,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Random } from '../../src/base/random.ts';
 import { commandOf, openCallOf } from '../../src/tuner/apply.ts';
 import { compareBaseline, welch } from '../../src/tuner/baseline.ts';
+import { tagOfProcess } from '../../src/storage/writer-lock.ts';
 import { combine, hopeless, nameOf, singleCandidates } from '../../src/tuner/candidates.ts';
 import { compareLayouts, type Comparison } from '../../src/tuner/compare.ts';
 import { misses, parseObjective } from '../../src/tuner/objective.ts';
 import { pageOf } from '../../src/tuner/report-page.ts';
 import { makeReport, type Report } from '../../src/tuner/report.ts';
-import { randomOrder } from '../../src/tuner/trial.ts';
+import { randomOrder, trialFolder } from '../../src/tuner/trial.ts';
 import { TrialMemory } from '../../src/tuner/trial-memory.ts';
 import { wordsOf } from '../../src/tuner/words.ts';
 import { loadWorkload } from '../../src/tuner/workload.ts';
@@ -151,5 +153,49 @@ describe('parts of the tuner', () => {
     const wrong = new URL('../support/setup.ts', import.meta.url);
     await expect(loadWorkload(fileURLToPath(wrong))).rejects.toThrow(/no default export/);
     await expect(loadWorkload('none.mjs')).rejects.toThrow(/cannot be loaded/);
+    const refusal = async (rest: string): Promise<unknown> => {
+      const file = join(folder, `wrong-${rest.length}.mjs`);
+      writeFileSync(
+        file,
+        `export default { name: 'x', phases: [{ name: 'a', run() {} }], ${rest} }`,
+      );
+      return await loadWorkload(file).catch((cause: unknown) => cause);
+    };
+    expect(
+      await refusal("candidates: [{ name: 'big', layout: { pagesize: '16 KiB' } }]"),
+    ).toMatchObject({
+      code: 'usage.argument',
+      hint: expect.stringContaining('pageSize') as string,
+    });
+    expect(
+      await refusal("candidates: [{ name: 'o', layout: { index: { oder: 32 } } }]"),
+    ).toMatchObject({ hint: expect.stringContaining('order') as string });
+    expect(await refusal('expect: { found: 1 }')).toMatchObject({
+      hint: expect.stringContaining('expects') as string,
+    });
+    expect(await refusal('shares: { b: 1 }')).toMatchObject({ code: 'usage.argument' });
+  });
+
+  test('trialFolder removes what tuners left whose process is gone, and nothing else', () => {
+    const base = join(folder, 'trials');
+    mkdirSync(base);
+    const ended = spawnSync(process.execPath, ['-e', 'console.log(process.pid)'], {
+      encoding: 'utf8',
+    });
+    const names = {
+      left: `monochord-tune-${ended.stdout.trim()}.12345-abc`,
+      reused: `monochord-tune-${process.pid}.1-abc`, // the pid lives, but began at another time
+      alive: `monochord-tune-${tagOfProcess()}-abc`,
+      other: 'monochord-tune-notes',
+      foreign: 'else',
+    };
+    for (const name of Object.values(names)) {
+      mkdirSync(join(base, name, '0'), { recursive: true });
+      writeFileSync(join(base, name, '0', 'store'), 'x');
+    }
+    const made = trialFolder([join(base, 'none'), base]);
+    expect(made.startsWith(join(base, `monochord-tune-${tagOfProcess()}-`))).toBe(true);
+    const kept = [names.alive, names.other, names.foreign, made.slice(base.length + 1)];
+    expect(readdirSync(base).sort()).toEqual(kept.sort());
   });
 });
