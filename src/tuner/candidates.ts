@@ -162,8 +162,8 @@ export function refusedBudget(
   const budget = parseSize('budget', layout.memory ?? memory);
   const least = leastBudget(pageBytes);
   if (budget >= least) return undefined;
-  const mebibytes = (bytes: number): string => `${bytes / 2 ** 20} MiB`;
-  return `pages of ${pageBytes / 1024} KiB need a budget of ${mebibytes(least)}, not ${mebibytes(budget)}`;
+  const pages = `pages of ${pageBytes / 1024} KiB`;
+  return `${pages} need a budget of ${least / 2 ** 20} MiB, not ${budget / 2 ** 20} MiB`;
 }
 
 /** What a node of so few children takes, as a share of what a page holds of small entries. */
