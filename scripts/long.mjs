@@ -26,7 +26,7 @@ const JOBS = [
   ['tests-node-22', onNode(22)],
   ['tests-node-24', onNode(24)],
   ['simulation', 'npm run sim -- --seed 1 --crashes 50000 --seeds 2000 --on'],
-  ['layouts', 'npm run property -- "Database under any layout does as plain maps" --cases 42'],
+  ['layouts', 'npm run property -- "Database under any layout does as plain maps" --cases 4'],
   ['kills', script('test/processes/run-kills.ts 2000')],
   ['level', 'MONOCHORD_LONG=1 npx vitest run test/level --reporter=verbose'],
   ['verdicts', `node scripts/build.mjs && ${script('test/tuner/run-verdicts.ts 12')}`],

@@ -2,6 +2,7 @@
  * Law U1: layout, budget and tuning change time and space, never results. Random operations on a
  * bucket and on a collection with indexes, under a random layout, beside a plain model.
  */
+import { isVerifying, setVerifying } from '../../src/base/assert.ts';
 import { Random } from '../../src/base/random.ts';
 import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 import { Database } from '../../src/database.ts';
@@ -13,6 +14,8 @@ import type { OpenOptions } from '../../src/options.ts';
 import { MemoryFileSystem } from '../../src/storage/memory-file.ts';
 import { EmbeddedSource } from '../../src/store/embedded-source.ts';
 import { StorePointAccess } from '../../src/store/point-access.ts';
+import type { Property } from '../support/properties.ts';
+import { LayoutModel, type Person } from './layout-model.ts';
 
 const PATH = '/trial/database';
 const MARKS = 9;
@@ -47,20 +50,6 @@ function randomBudget(random: Random, pageBytes: number): number {
   return random.pick([pageBytes > 16384 ? 6 : 3, 6, 16]) * 2 ** 20;
 }
 
-interface Person {
-  readonly mark: number;
-  readonly tag: string;
-}
-
-interface State {
-  readonly values: Map<number, Uint8Array>;
-  readonly people: Map<number, Person>;
-}
-
-const copyOf = (state: State): State => {
-  return { values: new Map(state.values), people: new Map(state.people) };
-};
-
 /** Runs operations from one seed; throws at the first difference. */
 export class LayoutTrial {
   readonly layout: Layout;
@@ -69,13 +58,15 @@ export class LayoutTrial {
   #database!: Database;
   #bucket!: KeyValue<number, Uint8Array>;
   #points!: StorePointAccess;
-  #state: State = { values: new Map(), people: new Map() };
+  readonly #model: LayoutModel;
   /** Plants the fault of a canary: the model misses one delete. */
   readonly #isBroken: boolean;
 
   constructor(seed: number, isBroken = false) {
     this.#random = new Random(seed);
     this.layout = randomLayout(this.#random);
+    const { keyCount } = this.layout;
+    this.#model = new LayoutModel(-(keyCount >> 2), keyCount);
     this.#isBroken = isBroken;
     this.#open(this.layout.options);
     const definition = defineCollection({
@@ -129,22 +120,22 @@ export class LayoutTrial {
   /** A transaction of some operations, with a savepoint perhaps, kept or not. */
   #transaction(): number {
     const random = this.#random;
-    const before = copyOf(this.#state);
+    this.#model.commit();
     const tx = this.#database.begin();
     let done = this.#operations(random.between(1, 40));
     if (random.chance(0.4)) {
       const savepoint = tx.savepoint();
-      const kept = copyOf(this.#state);
+      const kept = this.#model.mark;
       done += this.#operations(random.between(1, 20));
       if (random.chance(0.5)) {
         tx.rollbackTo(savepoint);
-        this.#state = kept;
+        this.#model.rollbackTo(kept);
       } else tx.release(savepoint);
       done += this.#operations(random.between(1, 10));
     }
     if (random.chance(0.25)) {
       tx.rollback();
-      this.#state = before;
+      this.#model.rollbackTo(0);
     } else tx.commit();
     return done;
   }
@@ -192,18 +183,18 @@ export class LayoutTrial {
   #put(): void {
     const [key, value] = [this.#key(), this.#value()];
     this.#bucket.put(key, value);
-    this.#state.values.set(key, value);
+    this.#model.setValue(key, value);
   }
 
   #delete(): void {
     const key = this.#key();
-    same('delete', this.#bucket.delete(key), this.#state.values.has(key));
-    if (!this.#isBroken || this.#random.chance(0.9)) this.#state.values.delete(key);
+    same('delete', this.#bucket.delete(key), this.#model.value(key) !== undefined);
+    if (!this.#isBroken || this.#random.chance(0.9)) this.#model.setValue(key, undefined);
   }
 
   #get(): void {
     const key = this.#key();
-    const wanted = this.#state.values.get(key);
+    const wanted = this.#model.value(key);
     sameBytes(`get ${key}`, this.#bucket.get(key), wanted);
     same(`has ${key}`, this.#bucket.has(key), wanted !== undefined);
   }
@@ -215,86 +206,84 @@ export class LayoutTrial {
       keys.map((key, i) => (i % 3 === 2 ? { type: 'delete', key } : { type: 'put', key, value })),
     );
     for (const [i, key] of keys.entries())
-      if (i % 3 === 2) this.#state.values.delete(key);
-      else this.#state.values.set(key, value);
+      this.#model.setValue(key, i % 3 === 2 ? undefined : value);
   }
 
-  #bounds(): { options: RangeOptions<number>; inside: (key: number) => boolean } {
+  /** A random range, and the keys of the model in it. */
+  #bounds(): { options: RangeOptions<number>; keys: number[] } {
     const [a, b] = [this.#key(), this.#key()].sort((x, y) => x - y) as [number, number];
+    const model = this.#model;
     switch (this.#random.below(4)) {
       case 0:
-        return { options: { gte: a, lt: b }, inside: (key) => key >= a && key < b };
+        return { options: { gte: a, lt: b }, keys: model.keys(a, b - 1) };
       case 1:
-        return { options: { gt: a, lte: b }, inside: (key) => key > a && key <= b };
+        return { options: { gt: a, lte: b }, keys: model.keys(a + 1, b) };
       case 2:
-        return { options: { gte: a }, inside: (key) => key >= a };
+        return { options: { gte: a }, keys: model.keys(a, Infinity) };
       default:
-        return { options: { lte: b }, inside: (key) => key <= b };
+        return { options: { lte: b }, keys: model.keys(-Infinity, b) };
     }
-  }
-
-  #keysInside(inside: (key: number) => boolean): number[] {
-    return [...this.#state.values.keys()].filter(inside).sort((x, y) => x - y);
   }
 
   #range(): void {
-    const { options, inside } = this.#bounds();
+    const { options, keys } = this.#bounds();
     const reverse = this.#random.chance(0.5);
     const limit = this.#random.pick([1, 7, 100]);
-    const all = this.#keysInside(inside);
-    const wanted = (reverse ? all.reverse() : all).slice(0, limit);
+    const count = keys.length;
+    const wanted = (reverse ? keys.reverse() : keys).slice(0, limit);
     let i = 0;
     for (const [key, bytes] of this.#bucket.range({ ...options, reverse, limit })) {
       same('key of a range', key, wanted[i++]);
-      sameBytes(`value of ${key} in a range`, bytes, this.#state.values.get(key));
+      sameBytes(`value of ${key} in a range`, bytes, this.#model.value(key));
     }
     same('entries of a range', i, wanted.length);
     same('first', this.#bucket.first({ ...options, reverse })?.[0], wanted[0]);
-    same('count', this.#bucket.count(options), all.length);
+    same('count', this.#bucket.count(options), count);
   }
 
   #deleteRange(): void {
-    const { options, inside } = this.#bounds();
-    const keys = this.#keysInside(inside);
+    const { options, keys } = this.#bounds();
     same('deleteRange', this.#bucket.deleteRange(options), keys.length);
-    for (const key of keys) this.#state.values.delete(key);
+    for (const key of keys) this.#model.setValue(key, undefined);
   }
 
   // ---- the collection
 
   #putPerson(): void {
-    const { people } = this.#state;
     const id = this.#key();
-    const person = { mark: this.#random.below(MARKS), tag: `tag ${this.#key()}` };
-    const other = [...people].find(([each, { tag }]) => tag === person.tag && each !== id);
+    const person = { mark: this.#random.below(MARKS), tag: this.#key() };
+    const owner = this.#model.ownerOf(person.tag);
+    const isTaken = owner !== undefined && owner !== id;
     let code = 'none';
     try {
       this.#write(() => {
         const handle = this.#points.collection('people');
-        const isUpdate = person.mark % 2 === 0 && people.has(id);
-        if (isUpdate) handle.update(id, person);
-        else handle.put({ id, ...person });
+        const fields = { mark: person.mark, tag: tagOf(person) };
+        const isUpdate = person.mark % 2 === 0 && this.#model.person(id) !== undefined;
+        if (isUpdate) handle.update(id, fields);
+        else handle.put({ id, ...fields });
       });
     } catch (error) {
       if (!(error instanceof DatabaseError)) throw error;
       code = error.code;
     }
-    same(`put of person ${id}`, code, other === undefined ? 'none' : 'constraint.unique');
-    if (other === undefined) people.set(id, person);
+    same(`put of person ${id}`, code, isTaken ? 'constraint.unique' : 'none');
+    if (!isTaken) this.#model.setPerson(id, person);
   }
 
   #deletePerson(): void {
     const id = this.#key();
     const found = this.#write(() => this.#points.collection('people').delete(id));
-    same('delete of a person', found, this.#state.people.delete(id));
+    same('delete of a person', found, this.#model.person(id) !== undefined);
+    this.#model.setPerson(id, undefined);
   }
 
   #getPerson(): void {
     const id = this.#key();
     const found = this.#points.collection('people').get(id, this.#view);
-    const wanted = this.#state.people.get(id);
+    const wanted = this.#model.person(id);
     same(`mark of ${id}`, found?.['mark'], wanted?.mark);
-    same(`tag of ${id}`, found?.['tag'], wanted?.tag);
+    same(`tag of ${id}`, found?.['tag'], wanted && tagOf(wanted));
   }
 
   #getByIndex(): void {
@@ -302,25 +291,31 @@ export class LayoutTrial {
     const mark = this.#random.below(MARKS);
     const ids: unknown[] = [];
     people.index('mark').ids([mark], ids as number[], this.#view);
-    const wanted = [...this.#state.people].filter(([, each]) => each.mark === mark);
-    const wantedIds = wanted.map(([id]) => id).sort((a, b) => a - b);
-    same('ids of a mark', ids.slice(0, wantedIds.length + 1).join(), wantedIds.join());
-    const [id, person] = wanted[0] ?? [];
+    const wanted = this.#model.idsOf(mark);
+    // The list is handed over with room behind what was found.
+    for (let i = 0; i <= wanted.length; i++) same(`id ${i} of mark ${mark}`, ids[i], wanted[i]);
+    const person = this.#model.person(wanted[0]!);
     if (person === undefined) return;
-    same('id of a tag', people.index('tag').get(person.tag, this.#view)?.['id'], id);
+    same('id of a tag', people.index('tag').get(tagOf(person), this.#view)?.['id'], wanted[0]);
   }
 
   #compareAll(): void {
-    same('count of values', this.#bucket.count(), this.#state.values.size);
+    same('count of values', this.#bucket.count(), this.#model.valueCount);
     for (const [key, bytes] of this.#bucket.range()) {
-      sameBytes(`value of ${key}`, bytes, this.#state.values.get(key));
+      sameBytes(`value of ${key}`, bytes, this.#model.value(key));
     }
     const people = this.#points.collection('people');
-    same('count of people', people.count(this.#view), this.#state.people.size);
-    for (const [id, { tag }] of this.#state.people) {
-      same(`tag of ${id}`, people.get(id, this.#view)?.['tag'], tag);
-    }
+    same('count of people', people.count(this.#view), this.#model.personCount);
+    for (let mark = 0; mark < MARKS; mark++)
+      for (const id of this.#model.idsOf(mark)) {
+        const tag = tagOf(this.#model.person(id)!);
+        same(`tag of ${id}`, people.get(id, this.#view)?.['tag'], tag);
+      }
   }
+}
+
+function tagOf({ tag }: Person): string {
+  return `tag ${tag}`;
 }
 
 function same(what: string, found: unknown, wanted: unknown): void {
@@ -337,16 +332,37 @@ function sameBytes(what: string, found?: Uint8Array, wanted?: Uint8Array): void 
   if (!isSame) throw new Error(`${what}: ${found?.length} bytes, not ${wanted?.length}`);
 }
 
-/** Runs one trial and says under which layout it failed. */
-export function runLayoutTrial(seed: number, operations: number, isBroken = false): void {
+/** One in so many trials runs the expensive checks of `verify`, which cost as much as the rest. */
+const TRIALS_A_VERIFIED = 5;
+
+/** Operations of a trial, and trials of each of two properties: a million in every test run. */
+const OPERATIONS = 2000;
+const TRIALS = 250;
+
+/** Runs one trial and says under which layout it failed. `isEager`: any writes may wait. */
+function runLayoutTrial(seed: number, isEager: boolean, isBroken = false): void {
   const trial = new LayoutTrial(seed, isBroken);
-  WriteBuffers.isEager = seed % 3 !== 0; // writes of any transaction may wait
+  const wasVerifying = isVerifying();
+  setVerifying(seed % TRIALS_A_VERIFIED === 0);
+  WriteBuffers.isEager = isEager;
   try {
-    trial.run(operations);
+    trial.run(OPERATIONS);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`${reason}; layout ${JSON.stringify(trial.layout)}`, { cause });
   } finally {
     WriteBuffers.isEager = false;
+    setVerifying(wasVerifying);
   }
+}
+
+/** The property of half a million operations, with writes that wait eagerly or not. */
+export function layoutProperty(name: string, isEager: boolean): Property {
+  return {
+    name,
+    cases: TRIALS,
+    timeoutMs: 240_000,
+    run: (seed) => runLayoutTrial(seed, isEager),
+    canary: (seed) => runLayoutTrial(seed, isEager, true),
+  };
 }

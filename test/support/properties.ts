@@ -27,6 +27,8 @@ export interface Property {
   readonly run: (seed: number) => void | Promise<void>;
   /** As `run`, with a planted fault: must throw for at least one of the first `cases` seeds. */
   readonly canary: (seed: number) => void | Promise<void>;
+  /** Milliseconds that all cases may take on a busy machine; default that of any test. */
+  readonly timeoutMs?: number;
 }
 
 const registry = new Map<string, Property>();
@@ -78,7 +80,9 @@ export async function canaryFails(property: Property): Promise<boolean> {
 export function defineProperty(property: Property): void {
   if (registry.has(property.name)) throw new Error(`two properties named ${property.name}`);
   registry.set(property.name, property);
-  test(`property: ${property.name}`, () => runProperty(property));
+  // More cases than usual are run from the command line, which sets no limit.
+  const timeoutMs = process.env['MONOCHORD_CASES'] === undefined ? property.timeoutMs : undefined;
+  test(`property: ${property.name}`, () => runProperty(property), timeoutMs);
   if (process.env['MONOCHORD_SEED'] === undefined)
     test(`canary: ${property.name}`, async () => {
       const fails = await canaryFails(property);
