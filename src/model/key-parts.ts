@@ -45,7 +45,15 @@ import {
   ZonedTime,
   type Integer,
 } from './temporal.ts';
-import { D_ASCII, D_SHORT_TEXT, D_TEXT, readPayload, skipPayload } from './value-codec.ts';
+import {
+  D_ASCII,
+  D_SHORT_TEXT,
+  D_SMALL_INT,
+  D_SMALL_INT_END,
+  D_TEXT,
+  readPayload,
+  skipPayload,
+} from './value-codec.ts';
 import {
   averageNanoseconds,
   instantOf,
@@ -187,6 +195,8 @@ export function appendStoredPart(
   descriptor: number,
   collation: Collation,
 ): void {
+  if (descriptor >= D_SMALL_INT && descriptor < D_SMALL_INT_END)
+    return appendNumber(writer, descriptor - D_SMALL_INT);
   const isText = descriptor >= D_SHORT_TEXT || descriptor === D_TEXT || descriptor === D_ASCII;
   if (!isText || collation.fold !== undefined) {
     appendPart(writer, readPayload(bytes, offset, end, descriptor), collation);

@@ -352,8 +352,8 @@ export class RecordReader {
     this.#bytes = bytes;
     this.#to = to;
     this.#id = id;
-    this.#descriptors = skipVarint(bytes, from);
-    this.slotCount = Math.floor(head / 2);
+    this.#descriptors = head < 0x80 ? from + 1 : skipVarint(bytes, from);
+    this.slotCount = head < 0x80 ? head >> 1 : Math.floor(head / 2);
     this.#hasPairs = head % 2 === 1;
     this.#slot = 0;
     this.#offset = this.#descriptors + this.slotCount;

@@ -50,6 +50,8 @@ export class Path {
   readonly positions = new Int32Array(LEVELS_MAX);
   /** Buffer of the node at `depth`, valid until the next read unless pinned. */
   buffer: BufferId = -1;
+  /** Whether the last search came to a leaf, and its way is still the way there. */
+  isAtLeaf = false;
   readonly isBTree: boolean;
   readonly #pages: Pages;
   readonly #tree: { readonly overflow: Overflow };
@@ -60,8 +62,6 @@ export class Path {
   #rootShape = -1;
   /** Keys in a row that were not in the leaf before them. */
   #misses = 0;
-  /** Whether the last search came to a leaf, and its way is still the way there. */
-  #isAtLeaf = false;
 
   constructor(
     pages: Pages,
@@ -93,7 +93,7 @@ export class Path {
    */
   seekNear(view: View, key: Uint8Array, keyLength: number): boolean {
     const { depth } = this;
-    if (depth > 0 && this.#isAtLeaf && this.#misses < MISSES_MAX) {
+    if (depth > 0 && this.isAtLeaf && this.#misses < MISSES_MAX) {
       const found = this.#search(view, key, keyLength, depth);
       const position = this.positions[depth]!;
       // Between two entries of a leaf is no other place where the key could be.
@@ -108,7 +108,7 @@ export class Path {
 
   /** Says that the nodes of the path are not what they were. */
   leave(): void {
-    this.#isAtLeaf = false;
+    this.isAtLeaf = false;
   }
 
   /** Searches from the node at a depth down: the root, or the leaf where the path stands. */
@@ -167,7 +167,7 @@ export class Path {
           const sign =
             (slot & LONG_KEY) === 0 && (suffix <= HEAD_BYTES || rest <= HEAD_BYTES)
               ? suffix - rest
-              : this.#compareTail(buffer, view, middle, key, keyLength);
+              : this.compareTail(buffer, view, middle, key, keyLength);
           if (sign < 0) low = middle + 1;
           else if (sign > 0) high = middle - 1;
           else {
@@ -182,7 +182,7 @@ export class Path {
         this.positions[depth] = low;
         this.depth = depth;
         this.buffer = buffer;
-        this.#isAtLeaf = kind === KIND_LEAF;
+        this.isAtLeaf = kind === KIND_LEAF;
         return found;
       }
       if (found) low++;
@@ -221,7 +221,7 @@ export class Path {
     const bytes = pages.bytes[buffer >> pages.chunkShift]!;
     const from = base + (depth === 0 ? ROOT_HEADER_END : PAGE_HEADER_BYTES);
     for (let i = prefix - 1; i >= 0; i--) if (bytes[from + i] !== key[i]) return false;
-    if (suffix > HEAD_BYTES && this.#compareTail(buffer, view, position, key, keyLength) !== 0)
+    if (suffix > HEAD_BYTES && this.compareTail(buffer, view, position, key, keyLength) !== 0)
       return false;
     this.positions[depth] = position;
     this.buffer = buffer;
@@ -327,13 +327,7 @@ export class Path {
   }
 
   /** Sign of entry − key where heads are equal and more than the lengths must be looked at. */
-  #compareTail(
-    buffer: BufferId,
-    view: View,
-    i: number,
-    key: Uint8Array,
-    keyLength: number,
-  ): number {
+  compareTail(buffer: BufferId, view: View, i: number, key: Uint8Array, keyLength: number): number {
     const node = this.#node.at(buffer);
     const slot = node.slotAt(i);
     const prefix = node.prefixLength;

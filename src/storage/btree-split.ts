@@ -137,6 +137,12 @@ export class Restructurer {
     this.#placeLast(page, position);
   }
 
+  /** Notes inserts, each right behind the one before, of which the last is at a position. */
+  noteRun(page: number, position: number, count: number): void {
+    this.#run = page === this.#lastLeaf ? this.#run + count : count;
+    this.#placeLast(page, position);
+  }
+
   /** Notes where the last insert is now that its leaf was split. */
   #placeLast(page: number, position: number): void {
     this.#lastLeaf = page;
@@ -182,7 +188,7 @@ export class Restructurer {
     const { count } = sequence;
     const before = position - (rises ? 1 : 0);
     const isLast = position === node.count;
-    if (isOutside || (isLast && this.#isRightEdge(depth))) {
+    if (isOutside || (isLast && this.isRightEdge(depth))) {
       assert(isLast, 'a key without the prefix lies at an end of the node');
       return before;
     }
@@ -449,7 +455,8 @@ export class Restructurer {
       .checkCells();
   }
 
-  #isRightEdge(depth: number): boolean {
+  /** Whether the node at a depth of the path is the last of its level. */
+  isRightEdge(depth: number): boolean {
     for (let i = depth; i > 0; i--) {
       if (this.path.positions[i - 1]! < this.#readParent(i).count) return false;
     }

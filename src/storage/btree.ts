@@ -57,6 +57,12 @@ export { EQUAL, INSERTED, UPDATED, WAITING, type PutResult } from './btree-write
  * non-unique index, say, many of which make one entry of the tree.
  */
 export interface BatchWriter {
+  /** Whether it keeps something of its own that is not in the tree yet. */
+  readonly isWaiting: boolean;
+  /** Writes that to the tree. */
+  settle(): void;
+  /** Forgets it: the transaction goes back. */
+  forget(): void;
   writeBatch(buffer: WriteBuffer, ordinals: Int32Array): void;
 }
 
@@ -131,7 +137,7 @@ export class Tree extends EntryReader implements BufferedTree {
 
   /** Entries that the transaction sees in the pages, without those that wait. */
   get settledCount(): number {
-    return this.#countInPages(WRITER);
+    return this.#countInPages(WRITER) + this.#uncounted;
   }
 
   #countInPages(view: View): number {
@@ -171,7 +177,7 @@ export class Tree extends EntryReader implements BufferedTree {
     if (view === WRITER && this.#mayWait(key, keyLength)) {
       if (this.batchWriter === undefined) return true;
       this.settleWrites();
-    }
+    } else if (view === WRITER && this.#follower?.isBehind(key, keyLength) === true) return false;
     return this.#path.seek(view, key, keyLength);
   }
 
@@ -222,6 +228,7 @@ export class Tree extends EntryReader implements BufferedTree {
     valueOffset: number,
     valueLength: number,
   ): PutResult {
+    if (this.#putBehind(key, keyLength, value, valueOffset, valueLength)) return INSERTED;
     if (this.#wait(key, keyLength, value, valueOffset, valueLength)) return WAITING;
     return this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, false);
   }
@@ -246,8 +253,38 @@ export class Tree extends EntryReader implements BufferedTree {
     valueOffset: number,
     valueLength: number,
   ): void {
+    if (this.#putBehind(key, keyLength, value, valueOffset, valueLength)) return;
     if (this.#wait(key, keyLength, value, valueOffset, valueLength)) return;
     this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, true);
+  }
+
+  /** Puts an entry right behind the one put last, if nothing waits and it belongs there. */
+  #putBehind(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    const writer = this.#follower;
+    if (writer === undefined) return false;
+    if (!writer.putBehind(key, keyLength, value, valueOffset, valueLength)) return false;
+    if (writer.uncounted === 1) this.#buffers!.opened(this);
+    return true;
+  }
+
+  /** What puts entries right behind the last, if that may be. */
+  get #follower(): TreeWriter | undefined {
+    const writer = this.#writer;
+    const { epoch } = this.#buffers ?? NO_BUFFERS;
+    if (writer === undefined || epoch === 0) return undefined;
+    // The leaf is the transaction's own already: looking at it changes nothing.
+    if (writer.epoch !== epoch) {
+      writer.epoch = epoch;
+      writer.endRun();
+      return undefined;
+    }
+    return this.#buffer === undefined || this.#buffer.count === 0 ? writer : undefined;
   }
 
   /** Puts an entry with a new key; false, and nothing changed, if the key exists. */
@@ -258,9 +295,31 @@ export class Tree extends EntryReader implements BufferedTree {
     valueOffset: number,
     valueLength: number,
   ): boolean {
+    if (this.#putBehind(key, keyLength, value, valueOffset, valueLength)) return true;
     if (this.#mayWait(key, keyLength)) this.settleWrites();
     const result = this.#ownWriter().put(key, keyLength, value, valueOffset, valueLength, true);
     return result === INSERTED;
+  }
+
+  /** Puts an entry right behind the one put last; answers false if it does not belong there. */
+  addBehind(
+    key: Uint8Array,
+    keyLength: number,
+    value: Uint8Array,
+    valueOffset: number,
+    valueLength: number,
+  ): boolean {
+    return this.#putBehind(key, keyLength, value, valueOffset, valueLength);
+  }
+
+  /** Whether writes to the tree may wait. */
+  get isBuffered(): boolean {
+    return this.#buffers !== undefined;
+  }
+
+  /** Says that the batch writer keeps something from now on. */
+  noteWaiting(): void {
+    this.#buffers!.opened(this);
   }
 
   /** Whether the next write may be deferred; if not, it is counted as one that is not. */
@@ -325,9 +384,11 @@ export class Tree extends EntryReader implements BufferedTree {
 
   /** Whether an entry waits that the key would have to find. */
   #mayWait(key: Uint8Array, keyLength: number): boolean {
+    const { batchWriter } = this;
+    if (batchWriter !== undefined && batchWriter.isWaiting) return true;
     const buffer = this.#buffer;
     if (buffer === undefined || buffer.count === 0) return false;
-    return this.batchWriter !== undefined || buffer.find(key, keyLength) >= 0;
+    return batchWriter !== undefined || buffer.find(key, keyLength) >= 0;
   }
 
   #ordinalOf(key: Uint8Array, keyLength: number): number {
@@ -338,24 +399,37 @@ export class Tree extends EntryReader implements BufferedTree {
 
   /** Writes what waits to the pages. If that fails, the transaction can only go back. */
   settleWrites(): void {
+    const { batchWriter } = this;
     const buffer = this.#buffer;
-    if (buffer === undefined || buffer.count === 0) return;
+    const hasBatch = buffer !== undefined && buffer.count > 0;
+    if (!hasBatch && batchWriter?.isWaiting !== true && this.#uncounted === 0) return;
     this.#buffer = undefined; // the tree is written as if nothing waited
     try {
-      const ordinals = buffer.sorted();
-      if (this.batchWriter !== undefined) this.batchWriter.writeBatch(buffer, ordinals);
-      else writeBatch(this, buffer, ordinals, this.#buffers!);
+      batchWriter?.settle();
+      if (hasBatch) {
+        const ordinals = buffer.sorted();
+        if (batchWriter !== undefined) batchWriter.writeBatch(buffer, ordinals);
+        else writeBatch(this, buffer, ordinals, this.#buffers!);
+      }
+      this.#writer?.settleCount();
     } catch (cause) {
       this.#buffers!.failed();
       throw cause;
     } finally {
-      buffer.clear();
+      if (hasBatch) buffer.clear();
     }
     this.#buffer = buffer;
   }
 
+  /** Entries in the pages that the root page's count does not tell yet. */
+  get #uncounted(): number {
+    return this.#writer === undefined ? 0 : this.#writer.uncounted;
+  }
+
   /** Forgets what waits: the transaction goes back. */
   forgetWrites(): void {
+    this.batchWriter?.forget();
+    if (this.#writer !== undefined) this.#writer.uncounted = 0;
     this.#buffer?.clear();
   }
 
@@ -452,6 +526,7 @@ export class Tree extends EntryReader implements BufferedTree {
 }
 
 const NOTHING = new Uint8Array(0);
+const NO_BUFFERS = { epoch: 0 };
 
 /** Refuses a layout that no tree can have. */
 export function checkLayout(layout: TreeLayout, pageBytes: number): void {

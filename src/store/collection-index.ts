@@ -14,6 +14,7 @@ import { failure } from '../errors.ts';
 import type { RecordId } from '../model/batch.ts';
 import type { Collations } from '../model/collation.ts';
 import { KeyCodec, requireKeySize } from '../model/key.ts';
+import { appendStoredPart } from '../model/key-parts.ts';
 import type { RecordCodec, RecordReader } from '../model/record.ts';
 import { describeValue, partName, type IndexDefinition } from '../model/schema.ts';
 import type { Value } from '../model/value.ts';
@@ -67,7 +68,11 @@ export abstract class CollectionIndex {
   protected readonly newKey = new ByteWriter(64);
   protected readonly oldKey = new ByteWriter(64);
   readonly #sources: PartSources;
+  /** The slot that is the key as it is stored; -1 for keys of other parts, or of several. */
+  readonly #plainSlot: number;
   readonly #elements: Elements | undefined;
+  /** What an entry of a key without nulls is. */
+  readonly #fullState: KeyState;
   #newState: KeyState = SKIPPED;
   #oldState: KeyState = SKIPPED;
   #isUnchanged = false;
@@ -90,6 +95,9 @@ export abstract class CollectionIndex {
         collation: collations.get(part.collation),
       })),
     );
+    const isPlain = this.codec.parts.length === 1 && !this.codec.parts[0]!.descending;
+    this.#plainSlot = isPlain && elements < 0 ? this.#sources.slotOf(0) : -1;
+    this.#fullState = definition.unique ? STRICT : LOOSE;
   }
 
   /** Whether records may have several keys here, or none. */
@@ -131,9 +139,14 @@ export abstract class CollectionIndex {
   /** Writes the one key of an encoded record. */
   #encode(reader: RecordReader, into: ByteWriter): KeyState {
     into.length = 0;
-    const hasNull = this.#sources.appendAll(this.codec, reader, into);
+    let hasNull: boolean;
+    if (this.#plainSlot >= 0 && reader.locate(this.#plainSlot)) {
+      const { bytes, offset, end, descriptor } = reader;
+      appendStoredPart(into, bytes, offset, end, descriptor, this.codec.parts[0]!.collation);
+      hasNull = descriptor === 0;
+    } else hasNull = this.#sources.appendAll(this.codec, reader, into);
     requireKeySize(into.length);
-    return this.#stateOf(hasNull);
+    return hasNull ? this.#stateOf(true) : this.#fullState;
   }
 
   #stateOf(hasNull: boolean): KeyState {
@@ -205,6 +218,22 @@ export abstract class CollectionIndex {
     this.#isUnchanged = isSameKey && isSameId;
     if (this.#newState === STRICT && !isSameKey && this.hasKey(this.newKey))
       throw this.#duplicate(after!);
+  }
+
+  /** `plan` of a record that is new. */
+  planNew(after: RecordReader): void {
+    if (this.#elements !== undefined) return this.plan(undefined, after, true);
+    this.#isUnchanged = false;
+    this.#oldState = SKIPPED;
+    const state = this.#encode(after, this.newKey);
+    this.#newState = state;
+    if (state === STRICT && this.hasKey(this.newKey)) throw this.#duplicate(after);
+  }
+
+  /** `apply` of what `planNew` planned. */
+  applyNew(id: RecordId): void {
+    if (this.#elements !== undefined) this.#applyElements(this.#elements, id, id);
+    else if (this.#newState !== SKIPPED) this.add(this.newKey, id, this.#newState);
   }
 
   #planElements(

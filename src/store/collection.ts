@@ -71,6 +71,8 @@ export class Collection implements Restorer {
   readonly #old = new ByteWriter(256);
   readonly #before: RecordReader;
   readonly #after: RecordReader;
+  /** The id of `#key`, where that is an integer. */
+  #id: RecordId = 0;
   #isBusy = false;
 
   constructor(parts: CollectionParts) {
@@ -266,7 +268,7 @@ export class Collection implements Restorer {
     try {
       this.keys.fromId(id, this.#oldKey);
       if (!this.#readOld(this.#oldKey)) return false;
-      this.#plan(true, false, true);
+      this.#plan(false, true);
       this.#note(this.#oldKey, true);
       this.#applyDelete(id);
       return true;
@@ -341,11 +343,13 @@ export class Collection implements Restorer {
     const { idField } = this.codec;
     const given = idField === undefined ? undefined : record[idField];
     if (given === undefined || given === null) {
-      this.keys.fromId(this.state.takeId(), this.#key);
+      this.#id = this.state.takeId();
+      this.keys.fromId(this.#id, this.#key);
       return true;
     }
     const id = given instanceof Int ? given.value : (given as RecordId);
     this.keys.fromId(id, this.#key);
+    this.#id = typeof id === 'number' ? id : this.#idIn(this.#key);
     // Above every id that was ever given there is nothing to look for.
     return typeof id === 'number' && id >= this.state.nextId;
   }
@@ -391,9 +395,9 @@ export class Collection implements Restorer {
     return this.#after;
   }
 
-  /** Checks every constraint, and has every index plan. */
-  #plan(hasBefore: boolean, hasAfter: boolean, isSameId: boolean): void {
-    const before = hasBefore ? this.#before : undefined;
+  /** Checks every constraint, and has every index plan a change of the record before. */
+  #plan(hasAfter: boolean, isSameId: boolean): void {
+    const before = this.#before;
     const after = hasAfter ? this.#after : undefined;
     if (hasAfter && this.#checks.length > 0) this.#runChecks();
     const { indexes } = this;
@@ -406,18 +410,23 @@ export class Collection implements Restorer {
     for (const check of this.#checks) check.require(this.definition.name, record);
   }
 
-  /** Adds the encoded record under a key that is free. */
+  /** Adds the encoded record under the key that `#makeKey` made, which is free. */
   #add(): RecordId {
-    const id = this.#idIn(this.#key);
-    this.#openAfter(id);
-    this.#plan(false, true, true);
-    this.#note(this.#key, false);
+    const { indexes, state } = this;
+    const key = this.#key;
+    const record = this.#record;
+    const id = this.#hasIntegerIds ? this.#id : this.#idIn(key);
+    if (indexes.length > 0 || this.#checks.length > 0) {
+      const after = this.#openAfter(id);
+      if (this.#checks.length > 0) this.#runChecks();
+      for (let i = 0; i < indexes.length; i++) indexes[i]!.planNew(after);
+    }
+    this.#note(key, false);
     try {
-      if (this.state.hasNewNames) this.state.storeNames();
-      const record = this.#record;
-      this.tree.add(this.#key.bytes, this.#key.length, record.bytes, 0, record.length);
-      this.#applyIndexes(id, id);
-      if (this.#hasIntegerIds) this.state.noteId(Number(id));
+      if (state.hasNewNames) state.storeNames();
+      this.tree.add(key.bytes, key.length, record.bytes, 0, record.length);
+      for (let i = 0; i < indexes.length; i++) indexes[i]!.applyNew(id);
+      if (this.#hasIntegerIds) state.noteId(Number(id));
       return id;
     } catch (error) {
       this.#transaction.fail();
@@ -434,7 +443,7 @@ export class Collection implements Restorer {
       return id;
     }
     this.#openAfter(id);
-    this.#plan(true, true, true);
+    this.#plan(true, true);
     this.#note(this.#key, true);
     try {
       if (this.state.hasNewNames) this.state.storeNames();
@@ -454,7 +463,7 @@ export class Collection implements Restorer {
     const oldId = this.#idIn(this.#oldKey);
     const newId = this.#idIn(this.#key);
     this.#openAfter(newId);
-    this.#plan(true, true, false);
+    this.#plan(true, false);
     this.#note(this.#oldKey, true);
     this.#note(this.#key, false);
     try {

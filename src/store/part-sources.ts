@@ -32,6 +32,12 @@ export class PartSources {
     return this.#sources.length;
   }
 
+  /** The slot that is a part as it is; -1 if it is found otherwise. */
+  slotOf(part: number): number {
+    const { slot, path } = this.#sources[part]!;
+    return path === undefined && slot >= 0 ? slot : -1;
+  }
+
   /** Appends all parts of a key; answers whether one of them is null. */
   appendAll(codec: KeyCodec, reader: RecordReader, into: ByteWriter): boolean {
     let hasNull = false;

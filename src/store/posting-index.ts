@@ -3,6 +3,10 @@
  *
  * A lookup of a key with one record, or few, is one descent to its head. Further blocks lie behind
  * the head under longer keys, so all ids of a key are one range of the tree.
+ *
+ * Ids that come to one key one after the other, ascending, wait together until another key comes:
+ * then they enter the tree as one entry. Like everything that waits (write-buffer.ts) they do so
+ * before anything else looks at the tree.
  */
 import { ByteWriter, compareBytes } from '../base/bytes.ts';
 import { failure } from '../errors.ts';
@@ -38,13 +42,21 @@ const blockKey = new ByteWriter(256);
 const entry = new ByteWriter(256);
 const found = new ByteWriter(1024);
 const walk = new PostingWalk();
+const openWalk = new PostingWalk();
 /** A key of a batch. */
 const batchKey = new ByteWriter(256);
+/** An open posting takes no more ids from here on: then it fits a block. */
+const OPEN_BYTES_MAX = BLOCK_BYTES_MAX - ID_BYTES - 2;
 /** An empty index is built bottom-up from a batch of at least so many ids. */
 const BUILT_IDS_MIN = 64;
 
 export class PostingIndex extends CollectionIndex implements BatchWriter {
   readonly #isLoose: boolean;
+  /** Whether ids of one key wait: the key, their block, and the last of them. */
+  isWaiting = false;
+  readonly #openKey = new ByteWriter(64);
+  readonly #open = new ByteWriter(64);
+  #openLast: Integer = 0;
 
   constructor(
     definition: IndexDefinition,
@@ -54,7 +66,7 @@ export class PostingIndex extends CollectionIndex implements BatchWriter {
   ) {
     super(definition, tree, records, collations);
     this.#isLoose = !definition.unique;
-    if (this.#isLoose) tree.batchWriter = this;
+    if (this.#isLoose) this.#takeOver();
   }
 
   override hasKey(key: ByteWriter): boolean {
@@ -68,20 +80,73 @@ export class PostingIndex extends CollectionIndex implements BatchWriter {
       tree.add(key.bytes, key.length, block.bytes, 0, block.length);
       return;
     }
-    if (this.#isLoose && tree.mayDefer) {
+    if (!this.#isLoose || !tree.isBuffered) return this.#addNow(key, id as Integer);
+    if (tree.batchWriter !== this) this.#takeOver();
+    if (this.isWaiting && this.#addToOpen(key, id as Integer)) return;
+    if (tree.mayDefer) {
       this.#blockKeyOf(key, id as Integer);
       if (tree.defer(blockKey.bytes, blockKey.length)) return;
     }
-    this.#addNow(key, id as Integer);
+    this.settle();
+    tree.noteWaiting();
+    this.isWaiting = true;
+    this.#openKey.length = 0;
+    this.#openKey.append(key.bytes, 0, key.length);
+    this.#openLast = id as Integer;
+    writeSingle(this.#open, id as Integer);
+  }
+
+  /** Another version of the schema wrote to the tree, or was read, since this one did. */
+  #takeOver(): void {
+    this.tree.settleWrites();
+    this.tree.batchWriter = this;
+  }
+
+  /** Adds an id to those that wait, if it is behind them under the same key. */
+  #addToOpen(key: ByteWriter, id: Integer): boolean {
+    const open = this.#open;
+    if (id <= this.#openLast || open.length > OPEN_BYTES_MAX) return false;
+    const { bytes, length } = this.#openKey;
+    if (length !== key.length) return false;
+    for (let i = length - 1; i >= 0; i--) if (bytes[i] !== key.bytes[i]) return false;
+    appendId(open, this.#openLast, id);
+    this.#openLast = id;
+    return true;
+  }
+
+  /** Writes the ids that wait. */
+  settle(): void {
+    if (!this.isWaiting) return;
+    this.isWaiting = false;
+    const { tree } = this;
+    const key = this.#openKey;
+    const open = this.#open;
+    if (tree.addBehind(key.bytes, key.length, open.bytes, 0, open.length)) return;
+    if (!tree.find(WRITER, key.bytes, key.length)) {
+      tree.insert(key.bytes, key.length, open.bytes, 0, open.length);
+      return;
+    }
+    openWalk.open(open.bytes, 0, open.length);
+    openWalk.next();
+    this.#addToFound(key, openWalk.id);
+    while (openWalk.next()) this.#addNow(key, openWalk.id);
+  }
+
+  /** Forgets the ids that wait: the transaction goes back. */
+  forget(): void {
+    this.isWaiting = false;
   }
 
   #addNow(key: ByteWriter, id: Integer): void {
     const { tree } = this;
-    if (!tree.find(WRITER, key.bytes, key.length)) {
-      writeSingle(block, id);
-      tree.insert(key.bytes, key.length, block.bytes, 0, block.length);
-      return;
-    }
+    if (tree.find(WRITER, key.bytes, key.length)) return this.#addToFound(key, id);
+    writeSingle(block, id);
+    tree.insert(key.bytes, key.length, block.bytes, 0, block.length);
+  }
+
+  /** Adds an id under a key that the tree has just found. */
+  #addToFound(key: ByteWriter, id: Integer): void {
+    const { tree } = this;
     if (this.#isContinuedAt(tree)) {
       this.#findBlock(key, id);
       if (writeWith(found.bytes, 0, found.length, id, block)) this.#putAdded(key, entry);

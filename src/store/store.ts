@@ -167,8 +167,8 @@ export class Store {
   /** Commits; answers the commit id. When it throws, the transaction is still open. */
   commit(level: CommitLevel): number {
     this.transaction.requireOpen();
-    this.transaction.buffers.settle();
     this.transaction.storeStates();
+    this.transaction.buffers.settle();
     const commitId = this.storage.commit(level);
     if (this.#changed !== undefined) {
       this.#latest.dispose();

@@ -26,9 +26,10 @@ class Side {
   readonly savepoints: number[] = [];
   settings: Fields;
 
-  constructor(isEager: boolean, settings: Fields, layout: object) {
+  constructor(isEager: boolean, settings: Fields, layout: object, isInOrder: boolean) {
     this.isEager = isEager;
-    const memory = isEager ? '2 MiB' : '16 MiB';
+    // Keys in order make more pages, beside which a query has to have room.
+    const memory = !isEager ? '16 MiB' : isInOrder ? '8 MiB' : '2 MiB';
     this.db = new Database('db', { memory, pageSize: 4096, index: layout }, this.disk);
     this.settings = settings;
   }
@@ -81,15 +82,29 @@ class Calls {
   readonly #random: Random;
   readonly #keys: number;
   readonly #bytes: number;
+  /** How many keys are the next of those before. */
+  readonly inOrder: number;
+  #last = 0;
 
   constructor(random: Random) {
     this.#random = random;
     this.#keys = random.pick([20, 300, 5000]);
     this.#bytes = random.pick([5, 60, 1500]);
+    this.inOrder = random.pick([0, 0.5, 0.97]);
   }
 
   #key(): number {
-    return this.#random.below(this.#keys);
+    const random = this.#random;
+    this.#last = random.chance(this.inOrder)
+      ? (this.#last + 1) % this.#keys
+      : random.below(this.#keys);
+    return this.#last;
+  }
+
+  /** A number below `count` that is often the same, or one more, for keys in order. */
+  #follower(count: number): number {
+    const random = this.#random;
+    return random.chance(this.inOrder) ? (this.#last >> 2) % count : random.below(count);
   }
 
   #value(): string {
@@ -100,8 +115,8 @@ class Calls {
     const random = this.#random;
     return {
       id: this.#key(),
-      group: random.chance(0.1) ? null : random.below(7),
-      code: random.chance(0.2) ? null : random.below(3 * this.#keys),
+      group: random.chance(0.1) ? null : this.#follower(random.pick([7, 1000])),
+      code: random.chance(0.2) ? null : this.#follower(3 * this.#keys) + (this.#last & 3),
       tags: Array.from({ length: random.below(5) }, () => random.pick([null, 'a', 'b', 'cc', ''])),
       note: this.#value(),
     };
@@ -260,8 +275,8 @@ export function runWaitingCase(seed: number, plant?: (answer: string) => string)
     unique: random.chance(0.6) ? ['code'] : [],
   };
   const layout = { tree: random.pick(['b+tree', 'b-tree']), order: random.pick([0, 0, 4, 31]) };
-  const waiting = new Side(true, settings, layout);
-  const direct = new Side(false, settings, layout);
+  const waiting = new Side(true, settings, layout, calls.inOrder > 0);
+  const direct = new Side(false, settings, layout, calls.inOrder > 0);
   const fills = random.chance(0.3);
   try {
     for (let i = 0; i < 60; i++) {

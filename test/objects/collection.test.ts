@@ -236,12 +236,12 @@ describe('Collection', () => {
     );
     db.close();
     db = open(':memory:', { memory: '2 MiB' });
-    const many = filled(6000);
+    const many = filled(12_000);
     const wide = many.all().orderBy('name').explain({ analyze: true }).report;
     const spilled = wide.inputs[0]!;
     expect(spilled.node).toBe('sort by name');
     expect(spilled.spills).toBeGreaterThan(0);
-    expect(spilled.spilledBytes).toBeGreaterThan(6000 * 10);
+    expect(spilled.spilledBytes).toBeGreaterThan(12_000 * 10);
     expect(wide.pagesRead).toBeGreaterThan(0);
   });
 
