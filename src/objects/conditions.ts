@@ -6,7 +6,8 @@
  *   and(…) or(…) not(…)                    conditions of conditions
  *
  * Null is compared as a value here: `{ joined: null }` and `['joined', '=', null]` ask for records
- * without one, `'!='` for those with one.
+ * without one, `'!='` for those with one. Undefined is refused wherever it stands: it is a variable
+ * that was not set far more often than a wish for all records, and a delete may follow.
  */
 import { ByteWriter } from '../base/bytes.ts';
 import { nameHint } from '../base/nearest.ts';
@@ -72,7 +73,7 @@ export type OperandFor<O extends Operator, V> = O extends 'in' | 'not in'
 
 /** Conditions on several fields, all of which must hold. */
 export type FieldConditions<R> = {
-  readonly [P in PathOf<R>]?: OperandOf<R, P> | Operands<OperandOf<R, P>> | undefined;
+  readonly [P in PathOf<R>]?: OperandOf<R, P> | Operands<OperandOf<R, P>>;
 };
 
 /** A condition on one field. */
@@ -132,10 +133,8 @@ export function expressionOf(definition: CollectionDefinition, condition: unknow
   if (Array.isArray(condition) && condition.length === 3)
     return comparison(definition, condition[0], condition[1], condition[2]);
   if (isPlainObject(condition)) {
-    const terms = Object.entries(condition)
-      .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => fieldTerm(definition, name, value));
-    return allOf(...terms);
+    const terms = Object.entries(condition);
+    return allOf(...terms.map(([name, value]) => fieldTerm(definition, name, value)));
   }
   throw failure(
     'usage.argument',
@@ -151,9 +150,9 @@ function fieldTerm(definition: CollectionDefinition, name: string, value: unknow
     refuseNearOperators(definition, name, value, operators);
     return comparison(definition, name, '=', value);
   }
-  const terms = Object.entries(value as Record<string, unknown>)
-    .filter(([, operand]) => operand !== undefined)
-    .map(([operator, operand]) => comparison(definition, name, operator, operand));
+  const terms = Object.entries(value as Record<string, unknown>).map(([operator, operand]) =>
+    comparison(definition, name, operator, operand),
+  );
   return allOf(...terms);
 }
 
@@ -296,7 +295,10 @@ export function requireFieldName(definition: CollectionDefinition, name: string)
 export function operandOf(definition: CollectionDefinition, name: string, value: unknown): Value {
   if (value === undefined) {
     throw failure('usage.argument', `${name} is compared with undefined`, {
-      hint: 'Compare with null to ask for records without a value.',
+      detail: { field: name },
+      hint:
+        'Leave the condition out if any value will do; compare with null to ask for records ' +
+        'without one.',
     });
   }
   const kind = kindOf(value);

@@ -103,7 +103,8 @@ function requireEntry(store: Store, name: string): CollectionEntry {
 
 function* dropCollection(store: Store, name: string): Steps<void> {
   const { structure, root, definition } = requireEntry(store, name);
-  for (const index of store.catalog.indexes(structure, WRITER)) {
+  const indexes = store.catalog.indexes(structure, WRITER);
+  for (const index of indexes) {
     dropTree(store.tree(index.structure, index.root, index.definition.layout));
     yield;
   }
@@ -112,6 +113,7 @@ function* dropCollection(store: Store, name: string): Steps<void> {
   store.catalog.deleteNumbered(structure);
   store.state(structure).drop();
   store.schemaChanged(name);
+  for (const each of [...indexes, { structure }]) store.noteDropped(each.structure);
 }
 
 function renameCollection(store: Store, name: string, to: string): void {
@@ -216,6 +218,7 @@ function dropIndex(store: Store, name: string, indexName: string): void {
   dropTree(store.tree(entry.structure, entry.root, entry.definition.layout));
   store.catalog.deleteIndex(structure, indexName);
   store.schemaChanged(name);
+  store.noteDropped(entry.structure);
 }
 
 function* createIndex(store: Store, definition: IndexDefinition): Steps<void> {

@@ -58,8 +58,12 @@ export class Store {
   readonly #old = new Map<View, Schema>();
   readonly #trees = new Map<StructureId, Tree>();
   readonly #states = new Map<StructureId, CollectionState>();
-  /** Tokens of savepoints, and the schema as of each. */
-  readonly #schemaAt = new Map<number, boolean>();
+  /** Tokens of savepoints; of each, whether the schema was changed, and how much was dropped. */
+  readonly #schemaAt = new Map<number, { isChanged: boolean; dropped: number }>();
+  /** Structures that the open transaction dropped. */
+  #dropped: StructureId[] = [];
+  /** Structures that only views of before have: a number each is kept, and no tree. */
+  readonly #gone = new Set<StructureId>();
 
   /** Lays an empty file out: the catalog. In an open transaction of the storage. */
   static create(storage: StoragePort): void {
@@ -99,7 +103,7 @@ export class Store {
       treeLayout(layout),
       this.transaction.buffers,
     );
-    this.#trees.set(structure, tree);
+    if (!this.#gone.has(structure)) this.#trees.set(structure, tree);
     return tree;
   }
 
@@ -158,6 +162,16 @@ export class Store {
     this.epoch++;
   }
 
+  /** Says, once a drop is done, that the transaction dropped a structure. */
+  noteDropped(structure: StructureId): void {
+    this.#dropped.push(structure);
+  }
+
+  /** How many trees are kept for structures; for tests. */
+  get treeCount(): number {
+    return this.#trees.size;
+  }
+
   // Transactions.
 
   begin(): void {
@@ -179,6 +193,11 @@ export class Store {
     }
     this.transaction.end();
     this.#schemaAt.clear();
+    // Views of before hold on to the trees they have; nobody asks for these again.
+    for (const structure of this.#dropped.splice(0)) {
+      this.#trees.delete(structure);
+      this.#gone.add(structure);
+    }
     return commitId;
   }
 
@@ -188,6 +207,7 @@ export class Store {
     this.transaction.restoreAll();
     this.transaction.end();
     this.#schemaAt.clear();
+    this.#dropped = [];
     if (this.#changed !== undefined) {
       this.#changed.dispose();
       this.#changed = undefined;
@@ -200,16 +220,19 @@ export class Store {
   /** Marks a point to come back to; answers its token. */
   savepoint(): number {
     const token = this.transaction.savepoint();
-    this.#schemaAt.set(token, this.#changed !== undefined);
+    const isChanged = this.#changed !== undefined;
+    this.#schemaAt.set(token, { isChanged, dropped: this.#dropped.length });
     return token;
   }
 
   rollbackTo(token: number): void {
     this.transaction.rollbackTo(token);
+    const then = this.#schemaAt.get(token);
+    this.#dropped.length = then?.dropped ?? 0;
     if (this.#changed !== undefined) {
       // The catalog went back: what the version knows is read again.
       this.#changed.dispose();
-      this.#changed = this.#schemaAt.get(token) === true ? new Schema(this) : undefined;
+      this.#changed = then?.isChanged === true ? new Schema(this) : undefined;
       this.epoch++;
     }
     this.noteRollback();
@@ -262,6 +285,7 @@ export class Store {
     this.#latest = new Schema(this);
     this.#old.clear();
     this.#trees.clear();
+    this.#gone.clear();
     for (const structure of this.#states.keys()) this.#forgetState(structure);
     this.epoch++;
     this.noteRollback();

@@ -463,3 +463,48 @@ describe("open(':memory:')", () => {
     b.close();
   });
 });
+
+describe('dropped collections', () => {
+  const drop = (name: string) => ({ change: 'dropCollection', collection: name }) as const;
+
+  function made(db: Database, name: string): void {
+    const fields = { id: 'int', mark: 'int' } as const;
+    const each = db.collection(name, { fields, key: 'id', index: ['mark'] });
+    each.insert({ id: 1, mark: 2 });
+  }
+
+  test('leave no trees behind, whoever saw them', () => {
+    const db = openDatabase();
+    made(db, 'kept');
+    const before = db.store.treeCount;
+    for (let round = 0; round < 20; round++) {
+      made(db, 'passing');
+      const snapshot = db.snapshot();
+      db.transaction((tx) => tx.changeSchema(drop('passing')));
+      expect(snapshot.recordCount('passing')).toBe(1);
+      expect([...snapshot.exactRecords('passing')]).toEqual([{ id: 1, mark: 2 }]);
+      snapshot.close();
+    }
+    expect(db.store.treeCount).toBeLessThanOrEqual(before + 2);
+  });
+
+  test('come back with a savepoint or a rollback, and go on as before', () => {
+    const db = openDatabase();
+    made(db, 'things');
+    const things = db.storedCollection('things')!;
+    db.transaction((tx) => {
+      const savepoint = tx.savepoint();
+      tx.changeSchema(drop('things'));
+      tx.rollbackTo(savepoint);
+      tx.kv('other').put('a', 1);
+    });
+    things.insert({ id: 2, mark: 3 });
+    const tx = db.begin();
+    tx.changeSchema(drop('things'));
+    tx.rollback();
+    db.transaction((each) => each.kv('third').put('a', 1));
+    things.insert({ id: 3, mark: 3 });
+    expect(things.where({ mark: 3 }).count()).toBe(2);
+    expect(things.count()).toBe(3);
+  });
+});

@@ -481,6 +481,23 @@ describe('Collection: lists and their elements', () => {
     expect(whole.where({ tags: [1, 1, 'x'] }).explain().text).toContain('by index "tags" ');
   });
 
+  test('undefined in a condition is refused, wherever it stands', () => {
+    const posts = db.collection('posts', POSTS);
+    const filter: { region?: number } = {};
+    for (const condition of [
+      { region: filter.region },
+      { region: { '>=': undefined } },
+      { region: { between: [1, undefined] } },
+      { region: { in: [1, undefined] } },
+      ['region', '=', undefined],
+      or({ id: 1 }, { region: undefined } as never),
+    ]) {
+      const refused = code('usage.argument', expect.stringContaining('Leave') as never);
+      expect(() => posts.where(condition as never).count()).toThrow(refused);
+    }
+    expect(posts.where({ ...filter }).count()).toBe(posts.count());
+  });
+
   test('elements of what is no list are refused', () => {
     const posts = db.collection('posts', POSTS);
     expect(() => posts.where({ tags: 'a' } as never)).toThrow(
