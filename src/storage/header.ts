@@ -30,8 +30,15 @@ import { crc32 } from '../base/checksum.ts';
 import { failure } from '../errors.ts';
 import { type File } from './file.ts';
 
-/** Version of the format that this program writes; it opens every version up to it. */
-export const FORMAT_VERSION = 1;
+/**
+ * Version of the format that this program writes; it opens every version up to it, and a file
+ * becomes one of this version when its header is written next.
+ *
+ *   1   the first
+ *   2   indexes over the elements of lists: `elements` of a part in the catalog. A program of
+ *       version 1 would take such an index for one over whole lists.
+ */
+export const FORMAT_VERSION = 2;
 export const HEADER_BYTES = 512;
 export const HEADER_COPY_STRIDE = 4096;
 

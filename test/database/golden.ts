@@ -70,10 +70,16 @@ export function fillGolden(db: Database): void {
     for (let id = 1; id <= PEOPLE; id++) people.insert(person(id));
   });
   db.transaction(() => numbers.deleteRange({ gte: 0, lt: 30 }));
+  const posts = db.collection('posts', POSTS); // since version 2
+  posts.insertMany(Array.from({ length: 40 }, (_, id) => ({ id, tags: tagsOf(id) })));
 }
 
-/** Everything that is not as it was written, one sentence each. */
-export function goldenFaults(db: Database): string[] {
+const POSTS = { fields: { id: 'int', tags: 'list' }, key: 'id', index: ['tags'] } as const;
+
+const tagsOf = (id: number): string[] => [`by ${id % 3}`, `by ${id % 5}`, `by ${id % 3}`];
+
+/** Everything that is not as it was written by a version, one sentence each. */
+export function goldenFaults(db: Database, version: number): string[] {
   const faults = db.check().faults.map((fault) => fault.message);
   const expect = (what: string, found: unknown, wanted: unknown): void => {
     const [a, b] = [shown(found), shown(wanted)];
@@ -100,6 +106,14 @@ export function goldenFaults(db: Database): string[] {
     named.map((each) => each['id']!),
     [7, 27, 47],
   );
+  if (version < 2) return faults;
+  const posts = db.collection('posts', POSTS).where('tags', 'contains', 'by 4');
+  expect(
+    'posts by a tag',
+    posts.toArray().map(({ id }) => id),
+    Array.from({ length: 8 }, (_, i) => 5 * i + 4),
+  );
+  expect('an index over elements', /by index "tags/.test(posts.explain().text), true);
   return faults;
 }
 
