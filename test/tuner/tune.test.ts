@@ -8,13 +8,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Random } from '../../src/base/random.ts';
 import { commandOf, openCallOf } from '../../src/tuner/apply.ts';
 import { compareBaseline, welch } from '../../src/tuner/baseline.ts';
+import { open } from '../../src/database.ts';
 import { tagOfProcess } from '../../src/storage/writer-lock.ts';
 import { combine, hopeless, nameOf, singleCandidates } from '../../src/tuner/candidates.ts';
 import { compareLayouts, type Comparison } from '../../src/tuner/compare.ts';
 import { misses, parseObjective } from '../../src/tuner/objective.ts';
 import { pageOf } from '../../src/tuner/report-page.ts';
 import { makeReport, type Report } from '../../src/tuner/report.ts';
-import { randomOrder, trialFolder } from '../../src/tuner/trial.ts';
+import { randomOrder, runGeneration, trialFolder } from '../../src/tuner/trial.ts';
 import { TrialMemory } from '../../src/tuner/trial-memory.ts';
 import { wordsOf } from '../../src/tuner/words.ts';
 import { loadWorkload } from '../../src/tuner/workload.ts';
@@ -82,6 +83,51 @@ describe('tune', () => {
     expect(report.isSettled).toBe(false);
     expect(report.recommendation.isChange).toBe(false);
     expect(readFileSync(join(folder, 'trials.jsonl'), 'utf8').split('\n').length).toBe(2);
+  });
+});
+
+describe('P23: trials bypass decoded records', () => {
+  test('each run finds an empty cache, and reads the same pages as the first', async () => {
+    const store = join(folder, 'things.mono');
+    const db = open(store);
+    const things = db.collection('things', { fields: { id: 'int', name: 'text' }, key: 'id' });
+    things.insertMany(
+      Array.from({ length: 3000 }, (_, i) => ({ id: i + 1, name: `thing ${i + 1}` })),
+    );
+    db.close();
+    const log = join(folder, 'caches.jsonl');
+    process.env['CACHE_LOG'] = log;
+    const excluded = new Map();
+    try {
+      const generation = await runGeneration(
+        {
+          workload: fileURLToPath(new URL('cache-workload.mjs', import.meta.url)),
+          memory: '2 MiB',
+          source: store,
+          entries: [
+            { name: 'today', layout: {} },
+            { name: 'again', layout: {} },
+          ],
+          rounds: 5,
+          roundsDropped: 1,
+        },
+        excluded,
+        1,
+      );
+      expect(generation.cpuMs).toHaveLength(4);
+    } finally {
+      delete process.env['CACHE_LOG'];
+    }
+    expect([...excluded]).toEqual([]);
+    const lines = readFileSync(log, 'utf8').trim().split('\n');
+    const runs = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(runs).toHaveLength(10);
+    const [{ pid: _, ...first }] = runs as [Record<string, unknown>];
+    expect(first).toMatchObject({ recordsBefore: 0, isOld: false, isWithin: true });
+    expect(first['records']).toBeGreaterThan(0);
+    expect(first['pagesRead']).toBeGreaterThan(10);
+    for (const run of runs) expect(run).toMatchObject(first);
+    expect(new Set(runs.map((run) => run['pid'])).size).toBe(2);
   });
 });
 
