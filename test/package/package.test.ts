@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
+  cpSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -12,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ROOT } from '../support/sources.ts';
 import { CHUNKS } from '../../scripts/split-plan.mjs';
 import { builtPackage, type BuiltPackage } from './built-package.ts';
 
@@ -172,6 +174,65 @@ describe('chunks of the core', () => {
       (name) => statSync(join(built.folder, 'dist', `${name}.cjs`)).size,
     );
     expect(bytes.reduce((sum, each) => sum + each, 0)).toBeLessThan(700_000);
+  });
+});
+
+/** Names of packages that a program imports or requires. */
+const BARE = /(?:\brequire\(|\bfrom\s*|\bimport\s*\(?)(["'])([\w@][^"'\n]*)\1/g;
+
+describe('the packed package', () => {
+  interface Packed {
+    readonly files: readonly { readonly path: string; readonly size: number }[];
+    readonly unpackedSize: number;
+  }
+  interface Manifest {
+    readonly exports: Readonly<Record<string, unknown>>;
+    readonly bin: Readonly<Record<string, string>>;
+    readonly [name: string]: unknown;
+  }
+  let packed: Packed;
+  let manifest: Manifest;
+
+  beforeAll(() => {
+    for (const name of ['docs', 'README.md'])
+      cpSync(join(ROOT, name), join(built.folder, name), { recursive: true });
+    const args = ['pack', '--dry-run', '--json', '--ignore-scripts', '--offline'];
+    const { status, stdout, stderr } = spawnSync('npm', args, {
+      cwd: built.folder,
+      encoding: 'utf8',
+      shell: process.platform === 'win32',
+    });
+    expect(status, stderr).toBe(0);
+    [packed] = JSON.parse(stdout) as [Packed];
+    manifest = JSON.parse(readFileSync(join(built.folder, 'package.json'), 'utf8')) as Manifest;
+  });
+
+  test('depends on nothing; abstract-level is an optional peer', () => {
+    for (const name of ['dependencies', 'optionalDependencies', 'bundleDependencies'])
+      expect(manifest[name], name).toBeUndefined();
+    expect(Object.keys(manifest['peerDependencies'] as object)).toEqual(['abstract-level']);
+    expect(manifest['peerDependenciesMeta']).toEqual({ 'abstract-level': { optional: true } });
+    const names = new Set<string>();
+    for (const { path } of packed.files.filter((each) => /\.c?js$/.test(each.path))) {
+      const text = readFileSync(join(built.folder, path), 'utf8');
+      for (const [, , name] of text.matchAll(BARE))
+        if (!name!.startsWith('node:')) names.add(name!);
+    }
+    expect([...names]).toEqual(['abstract-level']);
+  });
+
+  test('holds what its manifest names, and no sources or tests', () => {
+    const paths = packed.files.map((each) => each.path);
+    const named = [JSON.stringify(manifest.exports), ...Object.values(manifest.bin)].join();
+    for (const [path] of named.matchAll(/dist\/[\w-]+\.c?js/g)) expect(paths).toContain(path);
+    const odd = paths.filter(
+      (path) => !/^(?:(?:dist|docs)\/|README\.md$|package\.json$)/.test(path),
+    );
+    expect(odd).toEqual([]);
+  });
+
+  test('is below 4 MB unpacked', () => {
+    expect(packed.unpackedSize).toBeLessThan(4_000_000);
   });
 });
 
