@@ -25,6 +25,7 @@ const PLAN = {
     'storage/recovery',
     'storage/write-batch',
     'storage/write-buffer',
+    'storage/write-runs',
     'store/schema-changes',
   ],
   /** Large values and the tails of long keys. */

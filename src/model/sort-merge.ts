@@ -180,6 +180,36 @@ export class EntryReader implements SortedEntry {
   }
 }
 
+export interface MergeOptions {
+  /** Bytes that each run is read through. */
+  readonly bufferBytes: number;
+  /** Leading bytes that all keys share. */
+  readonly sharedBytes: number;
+  /** Of equal keys that of the last run comes first. */
+  readonly latestFirst: boolean;
+  /** Entries have ordinals. */
+  readonly hasOrdinals?: boolean;
+}
+
+/** Reads runs, in the order in which they were written, as one; they are the reader's then. */
+export function mergeRuns(
+  runs: readonly SpillRun[],
+  work: WorkSpace,
+  options: MergeOptions,
+): MergeReader {
+  const { bufferBytes, sharedBytes, latestFirst, hasOrdinals = false } = options;
+  const readers: EntryReader[] = [];
+  try {
+    for (const run of runs)
+      readers.push(EntryReader.ofRun(run, work, bufferBytes, hasOrdinals, sharedBytes));
+  } catch (cause) {
+    for (const reader of readers) reader.close();
+    for (const run of runs.slice(readers.length)) run.close();
+    throw cause;
+  }
+  return new MergeReader(readers, latestFirst);
+}
+
 /** Several readers, in the order in which their entries were added, as one. */
 export class MergeReader {
   readonly #readers: readonly EntryReader[];

@@ -14,7 +14,7 @@
 import type { ByteWriter } from '../base/bytes.ts';
 import { DatabaseError } from '../errors.ts';
 import { ARENA_BYTES_MAX, SortArena, type SortedEntry } from './sort-arena.ts';
-import { EntryReader, MergeReader, tooLarge } from './sort-merge.ts';
+import { EntryReader, MergeReader, mergeRuns, tooLarge } from './sort-merge.ts';
 import type { SpillRun, WorkArea, WorkSpace } from './work.ts';
 
 export { compareEntries, type SortedEntry } from './sort-arena.ts';
@@ -197,19 +197,12 @@ export class Sorter {
 
   #mergeOf(runs: readonly SpillRun[]): MergeReader {
     const share = Math.floor(this.#work.availableBytes / (runs.length + 1)) & ~4095;
-    const bytes = Math.max(BUFFER_BYTES_MIN, Math.min(BUFFER_BYTES_MAX, share));
-    const readers: EntryReader[] = [];
-    try {
-      for (const run of runs) {
-        const shared = this.#sharedBytes;
-        readers.push(EntryReader.ofRun(run, this.#work, bytes, this.#ordinals, shared));
-      }
-    } catch (cause) {
-      for (const reader of readers) reader.close();
-      for (const run of runs.slice(readers.length)) run.close();
-      throw cause;
-    }
-    return new MergeReader(readers, this.#latestFirst);
+    return mergeRuns(runs, this.#work, {
+      bufferBytes: Math.max(BUFFER_BYTES_MIN, Math.min(BUFFER_BYTES_MAX, share)),
+      sharedBytes: this.#sharedBytes,
+      latestFirst: this.#latestFirst,
+      hasOrdinals: this.#ordinals,
+    });
   }
 
   #mergeSome(count: number): void {

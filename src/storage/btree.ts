@@ -19,7 +19,7 @@
  *   write-buffer.ts    where the writes of a long transaction wait, until they go in sorted
  */
 import type { ByteWriter } from '../base/bytes.ts';
-import { failure } from '../errors.ts';
+import { failure, isFull } from '../errors.ts';
 import {
   KIND_LEAF,
   KIND_WORD,
@@ -46,8 +46,8 @@ import { EntryReader } from './btree-reader.ts';
 import { EQUAL, INSERTED, TreeWriter, WAITING, type PutResult } from './btree-write.ts';
 import { Overflow } from './overflow.ts';
 import { WRITER, type PageId, type Pages, type StructureId, type View } from './pages.ts';
-import { writeBatch } from './write-batch.ts';
-import { WriteBuffer } from './write-buffer.ts';
+import { writeBatch, writeRuns } from './write-batch.ts';
+import { UNKNOWN, WriteBuffer } from './write-buffer.ts';
 import { BUFFERED_BYTES_MAX, type BufferedTree, type WriteBuffers } from './write-buffers.ts';
 
 export { EQUAL, INSERTED, UPDATED, WAITING, type PutResult } from './btree-write.ts';
@@ -166,18 +166,20 @@ export class Tree extends EntryReader implements BufferedTree {
    */
   findNext(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
     const path = this.#path;
+    const { changes } = this;
     const mayWait = view === WRITER && this.#mayWait(key, keyLength);
-    if (mayWait || !path.step(view, key, keyLength)) return this.find(view, key, keyLength);
+    if (mayWait || this.changes !== changes || !path.step(view, key, keyLength))
+      return this.find(view, key, keyLength);
     this.locate(path.buffer, path.positions[path.depth]!, view);
     return true;
   }
 
   /** Whether the tree has the key. */
   has(view: View, key: Uint8Array, keyLength: number = key.length): boolean {
-    if (view === WRITER && this.#mayWait(key, keyLength)) {
-      if (this.batchWriter === undefined) return true;
-      this.settleWrites();
-    } else if (view === WRITER && this.#follower?.isBehind(key, keyLength) === true) return false;
+    if (view === WRITER) {
+      if (this.#ordinalOf(key, keyLength) >= 0) return true;
+      if (this.#follower?.isBehind(key, keyLength) === true) return false;
+    }
     return this.#path.seek(view, key, keyLength);
   }
 
@@ -194,7 +196,6 @@ export class Tree extends EntryReader implements BufferedTree {
       target.append(buffer.bytesOf(waiting), at, at + buffer.valueLengthOf(waiting));
       return target.length;
     }
-    if (this.batchWriter !== undefined) this.settleWrites();
     if (!this.#findInPages(WRITER, key, keyLength)) return -1;
     target.reserve(this.valueBytes);
     this.valueInto(target.bytes, 0);
@@ -284,7 +285,7 @@ export class Tree extends EntryReader implements BufferedTree {
       writer.endRun();
       return undefined;
     }
-    return this.#buffer === undefined || this.#buffer.count === 0 ? writer : undefined;
+    return this.#buffer === undefined || this.#buffer.isEmpty ? writer : undefined;
   }
 
   /** Puts an entry with a new key; false, and nothing changed, if the key exists. */
@@ -373,9 +374,10 @@ export class Tree extends EntryReader implements BufferedTree {
     // Copies: the caller's arrays may be what a batch writer works with.
     const ownKey = key.slice(0, keyLength);
     const ownValue = value.slice(valueOffset, valueOffset + valueLength);
-    buffers.settle();
+    buffers.spill();
     buffers.opened(this);
     if (buffer.add(ownKey, keyLength, ownValue, 0, valueLength)) return true;
+    this.settleWrites();
     if (this.batchWriter !== undefined) return false;
     const result = this.#ownWriter().put(ownKey, keyLength, ownValue, 0, valueLength, false);
     if (result === EQUAL) buffers.elidedPuts++;
@@ -384,33 +386,34 @@ export class Tree extends EntryReader implements BufferedTree {
 
   /** Whether an entry waits that the key would have to find. */
   #mayWait(key: Uint8Array, keyLength: number): boolean {
-    const { batchWriter } = this;
-    if (batchWriter !== undefined && batchWriter.isWaiting) return true;
-    const buffer = this.#buffer;
-    if (buffer === undefined || buffer.count === 0) return false;
-    return batchWriter !== undefined || buffer.find(key, keyLength) >= 0;
+    return this.#ordinalOf(key, keyLength) >= 0;
   }
 
+  /**
+   * The ordinal of the entry that waits for a key, -1 if none does. Where that cannot be said,
+   * everything is written first.
+   */
   #ordinalOf(key: Uint8Array, keyLength: number): number {
+    const { batchWriter } = this;
+    if (batchWriter !== undefined && batchWriter.isWaiting) this.settleWrites();
     const buffer = this.#buffer;
-    if (buffer === undefined || buffer.count === 0 || this.batchWriter !== undefined) return -1;
-    return buffer.find(key, keyLength);
+    if (buffer === undefined || buffer.isEmpty) return -1;
+    const found = buffer.find(key, keyLength);
+    if (found !== UNKNOWN) return found;
+    this.settleWrites();
+    return -1;
   }
 
   /** Writes what waits to the pages. If that fails, the transaction can only go back. */
   settleWrites(): void {
     const { batchWriter } = this;
     const buffer = this.#buffer;
-    const hasBatch = buffer !== undefined && buffer.count > 0;
+    const hasBatch = buffer !== undefined && !buffer.isEmpty;
     if (!hasBatch && batchWriter?.isWaiting !== true && this.#uncounted === 0) return;
     this.#buffer = undefined; // the tree is written as if nothing waited
     try {
       batchWriter?.settle();
-      if (hasBatch) {
-        const ordinals = buffer.sorted();
-        if (batchWriter !== undefined) batchWriter.writeBatch(buffer, ordinals);
-        else writeBatch(this, buffer, ordinals, this.#buffers!);
-      }
+      if (hasBatch) this.#writeWaiting(buffer);
       this.#writer?.settleCount();
     } catch (cause) {
       this.#buffers!.failed();
@@ -419,6 +422,30 @@ export class Tree extends EntryReader implements BufferedTree {
       if (hasBatch) buffer.clear();
     }
     this.#buffer = buffer;
+  }
+
+  #writeWaiting(buffer: WriteBuffer): void {
+    if (buffer.runCount > 0) {
+      if (buffer.count > 0) trySpill(buffer);
+      writeRuns(this, buffer.takeRuns(), this.#buffers!);
+    }
+    if (buffer.count === 0) return;
+    const ordinals = buffer.sorted();
+    if (this.batchWriter !== undefined) this.batchWriter.writeBatch(buffer, ordinals);
+    else writeBatch(this, buffer, ordinals, this.#buffers!);
+  }
+
+  /** Makes room in memory: what waits becomes a run of the spill file, or is written. */
+  spillWrites(): void {
+    const buffer = this.#buffer;
+    try {
+      if (buffer?.maySpill === true && trySpill(buffer)) return;
+    } catch (cause) {
+      this.#buffers!.failed();
+      throw cause;
+    }
+    const holdsMemory = buffer === undefined || buffer.count > 0 || buffer.runCount === 0;
+    if (holdsMemory) this.settleWrites();
   }
 
   /** Entries in the pages that the root page's count does not tell yet. */
@@ -527,6 +554,17 @@ export class Tree extends EntryReader implements BufferedTree {
 
 const NOTHING = new Uint8Array(0);
 const NO_BUFFERS = { epoch: 0 };
+
+/** Writes a buffer to a run; answers false if the disk is full, and everything still waits. */
+function trySpill(buffer: WriteBuffer): boolean {
+  try {
+    buffer.spill();
+    return true;
+  } catch (cause) {
+    if (!isFull(cause)) throw cause;
+    return false;
+  }
+}
 
 /** Refuses a layout that no tree can have. */
 export function checkLayout(layout: TreeLayout, pageBytes: number): void {

@@ -4,17 +4,20 @@
  * A tree that gets keys in random order touches another leaf with each; the same keys sorted touch
  * each leaf once, and an empty tree is built bottom-up. So once a hundred writes of a transaction
  * came to a tree out of order, it lets small entries wait here. They are copied into pieces of
- * memory that are charged to the ledger; a hash table finds them again, so that the transaction
- * reads what it wrote. `Tree` applies them before anything else looks at its pages, `WriteBuffers`
- * those of all trees before a savepoint or commit and whenever their share of the budget is used
- * up.
+ * memory that are charged to the ledger; a hash table, made when the transaction first asks for a
+ * key, finds them again, so that it reads what it wrote. When the share of the budget that all
+ * buffers have is used up, they become sorted runs of the spill file (write-runs.ts) or enter
+ * their trees. `Tree` applies everything before anything else looks at its pages, `WriteBuffers`
+ * that of all trees before a savepoint or commit.
  *
  * Law: a reader of the view `WRITER` never sees pages that lack an entry that waits: it finds the
  * entry here (`has` and `copyOwn` of `Tree`), or all that waits is written first.
  */
+import { compareBytes } from '../base/bytes.ts';
 import { KEYS_MAX, KeyOrder } from '../base/key-order.ts';
 import { copyBytes } from './btree-node.ts';
 import { WriteBuffers, type BufferedTree } from './write-buffers.ts';
+import { WriteRuns } from './write-runs.ts';
 
 /** Writes to a tree that go to its pages at once, while their order is watched. */
 const DIRECT_WRITES = 128;
@@ -27,15 +30,24 @@ const WATCHED_BYTES = 32;
 /** Batches below this are not worth their buffer; after so many a tree is written directly. */
 const SMALL_BATCH = 32;
 const SMALL_BATCHES_MAX = 8;
+/** Fewer runs are not worth writing them; after so many times batches enter the tree again. */
+const FEW_RUNS = 4;
+const FEW_RUNS_TIMES_MAX = 2;
 
 const PIECE_SHIFT = 16;
 const PIECE_BYTES = 1 << PIECE_SHIFT;
 const PIECE_MASK = PIECE_BYTES - 1;
 /** Bytes used where there is no piece yet. */
 const NO_PIECE = PIECE_BYTES + 1;
-/** Place, key length, value length, hash. */
-const ENTRY_HEAD_BYTES = 16;
+/** Place, key length, value length; hash and two slots of the table. */
+const ENTRY_HEAD_BYTES = 12;
+const INDEX_BYTES = 12;
 const ENTRIES_FIRST = 256;
+/** Entries of a buffer where every write waits: for tests. */
+const ENTRIES_EAGER = 40;
+
+/** Answer of `find`: nobody knows without writing what waits. */
+export const UNKNOWN = -2;
 
 export class WriteBuffer {
   /** Entries, those included that a later one of the same key replaced. */
@@ -63,6 +75,9 @@ export class WriteBuffer {
   #turns = 0;
   readonly #lastKey = new Uint8Array(WATCHED_BYTES);
   #smallBatches = 0;
+  #isIndexed = false;
+  #runs: WriteRuns | undefined;
+  #fewRunsTimes = 0;
 
   /** `isFound`: entries have keys of their own, and are found and replaced by them. */
   constructor(buffers: WriteBuffers, tree: BufferedTree, isFound: boolean) {
@@ -80,6 +95,8 @@ export class WriteBuffer {
       this.#writes = 0;
       this.#turns = 0;
       this.#smallBatches = 0;
+      this.#fewRunsTimes = 0;
+      this.#isIndexed = false;
     }
     if (this.#isBuffering) return this.#smallBatches < SMALL_BATCHES_MAX;
     this.#watch(key, keyLength);
@@ -132,8 +149,9 @@ export class WriteBuffer {
     const bytes = keyLength + valueLength;
     if (!this.#makeRoom(bytes)) return false;
     const ordinal = this.count;
-    const place = (this.#pieces.length - 1) * PIECE_BYTES + this.#used;
-    const piece = this.#pieces[place >>> PIECE_SHIFT]!;
+    const last = this.#pieces.length - 1;
+    const place = last * PIECE_BYTES + this.#used;
+    const piece = this.#pieces[last]!;
     copyBytes(key, 0, piece, this.#used, keyLength);
     copyBytes(value, valueOffset, piece, this.#used + keyLength, valueLength);
     this.#used += bytes;
@@ -141,16 +159,17 @@ export class WriteBuffer {
     this.#keyLengths[ordinal] = keyLength;
     this.#valueLengths[ordinal] = valueLength;
     this.#shorten(key, keyLength);
-    if (this.#isFound) this.#index(key, keyLength, ordinal);
+    if (this.#isIndexed) this.#index(key, keyLength, ordinal);
     this.count++;
     return true;
   }
 
   #makeRoom(bytes: number): boolean {
+    if (WriteBuffers.isEager && this.count >= ENTRIES_EAGER) return false;
     if (this.count === this.#places.length && !this.#growTable()) return false;
     if (this.#used + bytes <= PIECE_BYTES) return true;
     if (!this.#charge(PIECE_BYTES)) {
-      if (this.count === 0) this.clear(); // the table: nobody would ask for it back
+      if (this.count === 0) this.#giveBack(); // the table: nobody would ask for it back
       return false;
     }
     this.#pieces.push(new Uint8Array(PIECE_BYTES));
@@ -167,15 +186,31 @@ export class WriteBuffer {
   #growTable(): boolean {
     const entries = Math.max(ENTRIES_FIRST, 2 * this.count);
     const added = entries - this.#places.length;
-    if (entries > KEYS_MAX || !this.#charge(added * (ENTRY_HEAD_BYTES + 8))) return false;
+    const bytesEach = this.#isIndexed ? ENTRY_HEAD_BYTES + INDEX_BYTES : ENTRY_HEAD_BYTES;
+    if (entries > KEYS_MAX || !this.#charge(added * bytesEach)) return false;
     this.#places = grown(this.#places, entries);
     this.#keyLengths = grown(this.#keyLengths, entries);
     this.#valueLengths = grown(this.#valueLengths, entries);
-    if (!this.#isFound) return true;
+    if (!this.#isIndexed) return true;
     this.#hashes = grown(this.#hashes, entries);
     this.#slots = new Int32Array(2 * entries);
     for (let ordinal = 0; ordinal < this.count; ordinal++) {
       if (this.#keyLengths[ordinal]! >= 0) this.#slots[this.#freeSlot(ordinal)] = ordinal + 1;
+    }
+    return true;
+  }
+
+  /** Makes the table by which keys are found; answers false if there is no room for it. */
+  #makeIndex(): boolean {
+    const entries = this.#places.length;
+    if (!this.#charge(entries * INDEX_BYTES)) return false;
+    this.#isIndexed = true;
+    this.#hashes = new Int32Array(entries);
+    this.#slots = new Int32Array(2 * entries);
+    for (let ordinal = 0; ordinal < this.count; ordinal++) {
+      const from = this.keyAt(ordinal);
+      const length = this.#keyLengths[ordinal]!;
+      this.#index(this.bytesOf(ordinal).subarray(from, from + length), length, ordinal);
     }
     return true;
   }
@@ -227,10 +262,24 @@ export class WriteBuffer {
     }
   }
 
-  /** The ordinal of a key's newest entry, -1 if it has none. */
+  /** Whether nothing waits. */
+  get isEmpty(): boolean {
+    return this.count === 0 && this.runCount === 0;
+  }
+
+  /** Batches that wait in the spill file. */
+  get runCount(): number {
+    return this.#runs?.count ?? 0;
+  }
+
+  /** The ordinal of a key's newest entry, -1 if none waits, or UNKNOWN. */
   find(key: Uint8Array, keyLength: number): number {
-    if (this.count === 0) return -1;
-    return this.#slots[this.#slotOf(key, keyLength, hashOf(key, keyLength))]! - 1;
+    if (this.count > 0) {
+      if (!this.#isIndexed && !(this.#isFound && this.#makeIndex())) return UNKNOWN;
+      const slot = this.#slots[this.#slotOf(key, keyLength, hashOf(key, keyLength))]!;
+      if (slot > 0) return slot - 1;
+    }
+    return this.runCount > 0 ? UNKNOWN : -1;
   }
 
   // An entry by its ordinal.
@@ -261,11 +310,58 @@ export class WriteBuffer {
     const order = new KeyOrder(this.#pieces, PIECE_SHIFT, this.#places, this.#keyLengths);
     order.sort(wanted, this.#common);
     if (live < SMALL_BATCH) this.#smallBatches++;
-    return wanted;
+    return this.#isFound && !this.#isIndexed ? this.#newestOf(wanted) : wanted;
+  }
+
+  /** Leaves out, of sorted entries, those with the key of the next: a later write replaced them. */
+  #newestOf(ordinals: Int32Array): Int32Array {
+    let kept = 0;
+    for (let i = 0; i < ordinals.length; i++) {
+      if (i + 1 < ordinals.length && this.#isSameKey(ordinals[i]!, ordinals[i + 1]!)) continue;
+      ordinals[kept++] = ordinals[i]!;
+    }
+    return ordinals.subarray(0, kept);
+  }
+
+  #isSameKey(a: number, b: number): boolean {
+    const length = this.#keyLengths[a]!;
+    if (this.#keyLengths[b] !== length) return false;
+    const atA = this.keyAt(a);
+    const atB = this.keyAt(b);
+    const bytes = this.bytesOf(a);
+    return compareBytes(bytes, atA, atA + length, this.bytesOf(b), atB, atB + length) === 0;
+  }
+
+  /** Whether a full buffer is better kept as a run than written to the tree. */
+  get maySpill(): boolean {
+    const isSmall = this.count < SMALL_BATCH && this.runCount === 0;
+    if (!this.#isFound || this.count === 0 || isSmall) return false;
+    return this.#fewRunsTimes < FEW_RUNS_TIMES_MAX && this.runCount < this.#buffers.runsMax;
+  }
+
+  /** Writes all entries to a run, and gives their memory back. */
+  spill(): void {
+    this.#runs ??= new WriteRuns(this.#buffers.work);
+    this.#runs.add(this, this.sorted(), this.#common);
+    this.#giveBack();
+  }
+
+  /** Hands the runs over to who writes them to the tree. */
+  takeRuns(): WriteRuns {
+    const runs = this.#runs!;
+    if (runs.count < FEW_RUNS) this.#fewRunsTimes++;
+    this.#runs = undefined;
+    return runs;
   }
 
   /** Forgets all entries and gives their memory back. */
   clear(): void {
+    this.#runs?.close();
+    this.#runs = undefined;
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
     this.#buffers.release(this.#charged);
     this.#charged = 0;
     this.#pieces.length = 0;

@@ -4,6 +4,7 @@
  */
 import type { Ledger } from '../base/ledger.ts';
 import { DatabaseError } from '../errors.ts';
+import type { WorkSpace } from '../model/work.ts';
 
 /**
  * Share of the budget that waiting entries may take, of it what is left to the pages that they
@@ -15,6 +16,9 @@ const BYTES_MAX = 64 * 1024 * 1024;
 /** Share of the budget that is left for what writing the entries needs, and its most. */
 const SETTLING_SHARE = 1 / 16;
 const SETTLING_BYTES_MAX = 1024 * 1024;
+/** Bytes that merging needs for a run at least, and how many runs a tree has at most. */
+const RUN_BYTES = 8 * 1024;
+const RUNS_MAX = 64;
 /** Key and value of more bytes together go to the pages at once: they gain nothing. */
 export const BUFFERED_BYTES_MAX = 1024;
 
@@ -22,10 +26,25 @@ export const BUFFERED_BYTES_MAX = 1024;
 export interface BufferedTree {
   /** Writes the entries that wait to the pages. */
   settleWrites(): void;
+  /** Makes room in memory: puts the entries that wait into the spill file, or writes them. */
+  spillWrites(): void;
   /** Entries in its pages. */
   readonly settledCount: number;
   /** Forgets them: the transaction goes back. */
   forgetWrites(): void;
+}
+
+/** What the buffers need of their store. */
+export interface WriteBuffersParts {
+  readonly ledger: Ledger | undefined;
+  /** Where runs are written and merged. */
+  readonly work: () => WorkSpace;
+  /** Makes the budget have room for bytes, as far as possible. */
+  readonly makeRoom: (byteCount: number) => void;
+  /** Whether the file has more pages than the cache can hold. */
+  readonly isBeyondCache: () => boolean;
+  /** Called when entries could not be written: the transaction can only go back. */
+  readonly failed: () => void;
 }
 
 /** The write buffers of a store's open transaction. */
@@ -36,24 +55,45 @@ export class WriteBuffers {
   elidedPuts = 0;
   /** Changes with every transaction. */
   epoch = 0;
-  /** Whether the file has more pages than the cache can hold. */
   readonly isBeyondCache: () => boolean;
-  /** Called when entries could not be written: the transaction can only go back. */
   readonly failed: () => void;
   readonly #ledger: Ledger | undefined;
-  readonly #bytesMax: number;
+  /** Runs that a tree may have in the spill file. */
+  readonly runsMax: number;
+  readonly #parts: WriteBuffersParts;
+  readonly #shareBytes: number;
   readonly #settlingBytes: number;
   readonly #trees = new Set<BufferedTree>();
   #bytes = 0;
 
-  constructor(ledger: Ledger | undefined, isBeyondCache: () => boolean, failed: () => void) {
+  constructor(parts: WriteBuffersParts) {
+    const { ledger } = parts;
     this.#ledger = ledger;
-    this.isBeyondCache = isBeyondCache;
-    this.failed = failed;
+    this.#parts = parts;
+    this.isBeyondCache = parts.isBeyondCache;
+    this.failed = parts.failed;
     const budgetBytes = ledger?.budgetBytes ?? Infinity;
-    const left = WriteBuffers.isEager ? 0 : LEFT_BYTES;
-    this.#bytesMax = Math.min(BYTES_MAX, Math.max(0, budgetBytes * BUDGET_SHARE - left));
+    this.#shareBytes = budgetBytes * BUDGET_SHARE;
     this.#settlingBytes = Math.min(SETTLING_BYTES_MAX, Math.floor(budgetBytes * SETTLING_SHARE));
+    this.runsMax = Math.min(RUNS_MAX, Math.floor(this.#settlingBytes / RUN_BYTES));
+  }
+
+  /** Bytes that all entries may take together. */
+  get #bytesMax(): number {
+    const left = WriteBuffers.isEager ? 0 : LEFT_BYTES;
+    return Math.min(BYTES_MAX, Math.max(0, this.#shareBytes - left));
+  }
+
+  get work(): WorkSpace {
+    return this.#parts.work();
+  }
+
+  /** Makes room for reading the runs of a tree; answers how many bytes that may take. */
+  roomForMerge(): number {
+    const wanted = Math.max(this.#settlingBytes, this.#bytesMax - this.#bytes);
+    this.#parts.makeRoom(wanted);
+    const available = this.#ledger?.availableBytes ?? Infinity;
+    return Math.min(wanted, available / 2); // the rest is for writing them
   }
 
   /** A transaction begins. */
@@ -70,6 +110,11 @@ export class WriteBuffers {
   settle(): void {
     for (const tree of this.#trees) tree.settleWrites();
     this.#trees.clear();
+  }
+
+  /** Makes room for entries: their share of the budget is used up. */
+  spill(): void {
+    for (const tree of this.#trees) tree.spillWrites();
   }
 
   /** Forgets everything that waits. */

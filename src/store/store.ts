@@ -76,7 +76,7 @@ export class Store {
     this.conditions = options.conditions ?? (() => undefined);
     this.ledger = options.ledger;
     this.#makeWork = options.work ?? workAlone;
-    this.transaction = new Transaction(storage, options.ledger);
+    this.transaction = new Transaction(storage, () => this.work, options.ledger);
     this.catalog = new Catalog(
       storage,
       () => this.transaction.isOpen,

@@ -18,6 +18,7 @@
 import type { Ledger } from '../base/ledger.ts';
 import { failure } from '../errors.ts';
 import type { CollectionState, SavedState } from './collection-state.ts';
+import type { WorkSpace } from '../model/work.ts';
 import { WriteBuffers } from '../storage/write-buffers.ts';
 import type { StoragePort } from './storage-port.ts';
 
@@ -64,12 +65,14 @@ export class Transaction {
   readonly #storage: StoragePort;
   readonly #ledger: Ledger | undefined;
 
-  constructor(storage: StoragePort, ledger?: Ledger) {
+  constructor(storage: StoragePort, work: () => WorkSpace, ledger?: Ledger) {
     this.#storage = storage;
     this.#ledger = ledger;
     const isBeyondCache = () =>
       ledger !== undefined && (storage.nextPage ?? 0) * storage.pageBytes > ledger.budgetBytes;
-    this.buffers = new WriteBuffers(ledger, isBeyondCache, () => this.fail());
+    const makeRoom = (byteCount: number): void => storage.makeRoom?.(byteCount);
+    const failed = () => this.fail();
+    this.buffers = new WriteBuffers({ ledger, work, makeRoom, isBeyondCache, failed });
   }
 
   /** Puts of every transaction that found the same bytes there already. */

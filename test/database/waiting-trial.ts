@@ -29,7 +29,7 @@ class Side {
   constructor(isEager: boolean, settings: Fields, layout: object, isInOrder: boolean) {
     this.isEager = isEager;
     // Keys in order make more pages, beside which a query has to have room.
-    const memory = !isEager ? '16 MiB' : isInOrder ? '8 MiB' : '2 MiB';
+    const memory = !isEager ? '16 MiB' : isInOrder ? '8 MiB' : '3 MiB';
     this.db = new Database('db', { memory, pageSize: 4096, index: layout }, this.disk);
     this.settings = settings;
   }

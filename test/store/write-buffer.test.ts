@@ -1,9 +1,12 @@
 /** Writes that wait: when they do, that their transaction sees them, and what they cost. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { Ledger } from '../../src/base/ledger.ts';
-import { open, type Database } from '../../src/database.ts';
+import { Database, open } from '../../src/database.ts';
+import { MemoryFileSystem } from '../../src/storage/memory-file.ts';
 import { WriteBuffer } from '../../src/storage/write-buffer.ts';
 import { WriteBuffers } from '../../src/storage/write-buffers.ts';
+import { LedgerWorkSpace } from '../../src/store/work-space.ts';
+import { FaultFileSystem } from '../faults/fault-file.ts';
 
 let db: Database;
 afterEach(() => db.close());
@@ -104,15 +107,70 @@ describe('Writes of a long transaction', () => {
     expect(db.check().faults).toEqual([]);
   });
 
+  test('beyond their share become runs of the spill file, and enter their tree once', () => {
+    const disk = new FaultFileSystem({ seed: 1 });
+    const small = new Database('db', { memory: '8 MiB', pageSize: 4096 }, disk);
+    db = small;
+    const kv = small.kv<number, string>('k', { keys: 'int', values: 'text' });
+    const count = 120_000;
+    small.transaction(() => {
+      for (const key of scattered(count)) kv.put(key, 'a');
+      for (const key of scattered(count)) if (key % 3 === 0) kv.put(key, `b${key}`);
+    });
+    expect(small.memory().peakBytes).toBeLessThanOrEqual(small.memory().budgetBytes);
+    const { pagesWritten } = small.stats();
+    expect(kv.count()).toBe(count);
+    let n = 0;
+    for (const [key, value] of kv.range()) {
+      expect([key, value]).toEqual([n, n % 3 === 0 ? `b${n}` : 'a']);
+      n++;
+    }
+    small.checkpoint();
+    const pages = disk.image('db').length / 4096;
+    expect(pagesWritten, 'each page about once').toBeLessThan(1.5 * pages);
+    expect(small.check().faults).toEqual([]);
+  });
+
+  test('in runs are read, replaced, deleted and rolled back as if they did not wait', () => {
+    db = open(':memory:', { memory: '8 MiB' });
+    const kv = db.kv<number, string>('k', { keys: 'int', values: 'text' });
+    const count = 120_000;
+    db.transaction((tx) => {
+      for (const key of scattered(count)) kv.put(key, 'a');
+      expect([kv.get(5), kv.has(count - 1), kv.has(count)]).toEqual(['a', true, false]);
+      for (const key of scattered(count)) kv.put(key, 'b');
+      expect(kv.delete(77)).toBe(true);
+      for (const key of scattered(count)) kv.put(key + count, 'c');
+      const savepoint = tx.savepoint();
+      for (const key of scattered(count)) kv.put(key, 'gone');
+      tx.rollbackTo(savepoint);
+      expect([kv.get(5), kv.get(77), kv.get(count + 3)]).toEqual(['b', undefined, 'c']);
+      for (const key of scattered(count)) kv.put(key + count, 'd');
+    });
+    expect(kv.count()).toBe(2 * count - 1);
+    expect([kv.get(5), kv.get(count + 5)]).toEqual(['b', 'd']);
+    expect(() =>
+      db.transaction(() => {
+        for (const key of scattered(count)) kv.put(key, 'lost');
+        throw new Error('back');
+      }),
+    ).toThrow('back');
+    expect([kv.get(5), kv.get(77)]).toEqual(['b', undefined]);
+    expect(db.memory().accounts.work).toBe(0);
+    expect(db.check().faults).toEqual([]);
+  });
+
   test('hold nothing when there was room for their table only', () => {
     db = open(':memory:');
     const ledger = new Ledger(4 * 16 * 1024); // a share of 16 KiB: less than a piece
-    const tree = { settleWrites() {}, forgetWrites() {}, settledCount: 0 };
-    const buffers = new WriteBuffers(
+    const tree = { settleWrites() {}, spillWrites() {}, forgetWrites() {}, settledCount: 0 };
+    const buffers = new WriteBuffers({
       ledger,
-      () => false,
-      () => undefined,
-    );
+      work: () => new LedgerWorkSpace(ledger, new MemoryFileSystem(), 'spill'),
+      makeRoom: () => undefined,
+      isBeyondCache: () => false,
+      failed: () => undefined,
+    });
     const buffer = new WriteBuffer(buffers, tree, true);
     expect(buffer.add(new Uint8Array(8), 8, new Uint8Array(8), 0, 8)).toBe(false);
     expect(ledger.bytesOf('transaction')).toBe(0);
