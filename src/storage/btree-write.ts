@@ -93,7 +93,9 @@ export class TreeWriter {
     this.restructurer = new Restructurer(pages, structure, limits, tree, path, order);
   }
 
+  /** The way to the entry written last, for whoever removes others: it may be led elsewhere. */
   get path(): Path {
+    this.endRun();
     return this.#path;
   }
 

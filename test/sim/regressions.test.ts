@@ -140,3 +140,27 @@ describe('Database', () => {
     ledger.release('work', bytes);
   });
 });
+
+describe('Puts in order', () => {
+  test('find their place after the deletion of a range that was empty', () => {
+    // It led the writer's path to the end of the tree; the leaf of the last put was then taken for
+    // the last one, and a key of the next leaf was put behind its entries: keys out of order.
+    const db = openDatabase();
+    const kv = db.kv<number, string>('k', { keys: 'int', values: 'text' });
+    const count = 3000;
+    db.transaction(() => {
+      for (let key = 0; key < count; key++) kv.put(10 * key, 'a');
+    });
+    db.transaction(() => {
+      for (let key = 0; key < count - 2; key++) {
+        kv.put(10 * key + 1, 'b');
+        kv.deleteRange({ gte: 10 * count });
+        kv.put(10 * key + 12, 'c');
+      }
+    });
+    const keys = [...kv.range()].map(([key]) => key);
+    expect(keys).toEqual([...keys].sort((a, b) => a - b));
+    expect(keys).toHaveLength(3 * count - 4);
+    expect(db.check().faults).toEqual([]);
+  });
+});
