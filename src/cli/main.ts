@@ -216,6 +216,13 @@ Ctrl-C ends a load and changes nothing.`,
     }),
   );
 
+// Whoever read our output has gone (`| head`), or it cannot be written: there is nobody to tell more.
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+  if (code !== 'EPIPE')
+    process.stderr.write(`monochord: writing to standard output failed: ${code}\n`);
+  process.exit(EXIT.failed);
+});
+
 try {
   await program.parseAsync();
 } catch (cause) {

@@ -125,8 +125,20 @@ describe('monochord dump and load', () => {
 
   test.runIf(existsSync('/dev/full'))('a full disk ends a dump with storage.full', () => {
     const script = `"${process.execPath}" "${program.cli}" dump "${shop}" > /dev/full`;
-    const { status } = spawnSync('sh', ['-c', script]);
-    expect(status).toBe(1);
+    const { status, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8' });
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/^monochord: .*ENOSPC\n$/)]);
+  });
+
+  test.runIf(process.platform !== 'win32')('a reader that goes away ends a dump quietly', () => {
+    const big = path('big.mono');
+    const db = open(big);
+    db.kv('values').bulkLoad(
+      Array.from({ length: 20_000 }, (_, i): [string, string] => [`${i}`, 'x'.repeat(100)]),
+    );
+    db.close();
+    const script = `"${process.execPath}" "${program.cli}" dump "${big}" | head -n 1`;
+    const { stdout, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8' });
+    expect([stdout, stderr]).toEqual(['monochord dump 1\n', '']);
   });
 
   // The limit of a file's size is met by the store, or by what the load spills beside it.

@@ -171,6 +171,15 @@ describe('monochord tune', { timeout: 60_000 }, () => {
     expect(check(path('no.json')).code).toBe(2);
   });
 
+  test('an objective that nothing meets ends with a code of its own and says by how much', () => {
+    const objective = ['--objective', 'fastest read with file <= 4 KiB'];
+    const { code, out } = tune(store, ...COMPARE, ...objective, '--generations', '1');
+    expect(code).toBe(5);
+    expect(out.replace(/\s+/g, ' ')).toMatch(
+      /no layout that was tried meets .*file is [\d.]+ [KM]i?B, \d+ % above 4 KiB/,
+    );
+  });
+
   describe('interrupted', () => {
     const args = ['--generations', '2', ...COMPARE];
     beforeEach(() => fs.rmSync(path('out'), { recursive: true, force: true }));
