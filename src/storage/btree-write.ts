@@ -188,7 +188,8 @@ export class TreeWriter {
     const tail = suffix > HEAD_BYTES ? suffix - HEAD_BYTES : 0;
     const cellBytes = 2 + tail + valueLength;
     const cells = words[word + CELLS_WORD]! + cellBytes;
-    const cell = limits.usableBytes - (cells & 0xffff);
+    // Not from the sum: of a page of 64 KiB it may not fit the half of the word that is its own.
+    const cell = limits.usableBytes - (words[word + CELLS_WORD]! & 0xffff) - cellBytes;
     const end = directory + ENTRY_BYTES * (count + 1);
     if (end > cell || count >= this.restructurer.entriesMax) return false;
     const at = directory + ENTRY_BYTES * position;
