@@ -216,7 +216,7 @@ Ctrl-C ends a load and changes nothing.`,
     }),
   );
 
-// Whoever read our output has gone (`| head`), or it cannot be written: there is nobody to tell more.
+// Whoever read our output has gone (`| head`), or it cannot be written: nobody is there to be told.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code !== 'EPIPE')
     process.stderr.write(`monochord: writing to standard output failed: ${code}\n`);
