@@ -6,10 +6,19 @@
  * whole tree is checked: entries in both directions, count, `check`, and that the tree's pages are
  * exactly those that exist (law S4). Snapshots are compared with the map of their commit.
  */
+import { Ledger } from '../../src/base/ledger.ts';
 import { Random } from '../../src/base/random.ts';
 import { Cursor } from '../../src/storage/btree-cursor.ts';
-import { EQUAL, INSERTED, Tree, UPDATED, type TreeLayout } from '../../src/storage/btree.ts';
+import {
+  EQUAL,
+  INSERTED,
+  Tree,
+  UPDATED,
+  WAITING,
+  type TreeLayout,
+} from '../../src/storage/btree.ts';
 import { WRITER, type PageId, type View } from '../../src/storage/pages.ts';
+import { WriteBuffers } from '../../src/storage/write-buffers.ts';
 import { MemoryPages } from '../support/memory-pages.ts';
 
 export const STRUCTURE = 7;
@@ -152,13 +161,21 @@ export class Trial {
   #committed = new Map<KeyText, Uint8Array>();
   #snapshot: { view: View; map: Map<KeyText, Uint8Array> } | undefined;
   readonly #keys: KeySource;
+  /** Given: the tree is one of a store, whose entries in order take the short way. */
+  readonly #buffers: WriteBuffers | undefined;
+  /** How many keys come right behind the one before. */
+  readonly #inOrder: number;
+  #lastKey: KeyText = '';
 
-  constructor(seed: number, shape?: TrialShape) {
+  constructor(seed: number, shape?: TrialShape, isInStore = false) {
     this.random = new Random(seed);
     this.shape = shape ?? randomShape(this.random);
     this.pages = new MemoryPages(this.shape.pageBytes, this.shape.reservedBytes);
     const root = Tree.create(this.pages, STRUCTURE, this.shape.layout);
-    this.tree = new Tree(this.pages, root, STRUCTURE, this.shape.layout);
+    this.#buffers = isInStore ? buffersWithoutRoom() : undefined;
+    this.#inOrder = isInStore ? this.random.pick([0.5, 0.9, 0.98]) : 0;
+    this.#buffers?.begin();
+    this.tree = new Tree(this.pages, root, STRUCTURE, this.shape.layout, this.#buffers);
     const { keys, variety, pageBytes } = this.shape;
     this.#keys = new KeySource(this.random, keys, variety, pageBytes);
     this.pages.commit();
@@ -171,7 +188,17 @@ export class Trial {
   }
 
   key(): KeyText {
-    return this.#keys.next();
+    const { random } = this;
+    const isNext = random.chance(this.#inOrder) && this.#lastKey.length < 300;
+    this.#lastKey = isNext ? this.#behind(this.#lastKey) : this.#keys.next();
+    return this.#lastKey;
+  }
+
+  /** A key soon behind another. */
+  #behind(key: KeyText): KeyText {
+    const last = key.charCodeAt(key.length - 1);
+    const mayRise = key.length > 0 && last < 0xff && this.random.chance(0.9);
+    return mayRise ? key.slice(0, -1) + String.fromCharCode(last + 1) : `${key}\0`;
   }
 
   value(): Uint8Array {
@@ -195,7 +222,10 @@ export class Trial {
       old === undefined ? INSERTED : Buffer.compare(old, value) === 0 ? EQUAL : UPDATED;
     const bytes = bytesOf(key);
     const found = this.tree.put(bytes, bytes.length, value, 0, value.length);
-    demand(found === expected, () => `put of ${show(key)} answers ${found}, not ${expected}`);
+    demand(
+      found === expected || (found === WAITING && this.#buffers !== undefined),
+      () => `put of ${show(key)} answers ${found}, not ${expected}`,
+    );
     this.map.set(key, value);
   }
 
@@ -206,12 +236,16 @@ export class Trial {
   }
 
   commit(): void {
+    this.#buffers?.settle();
+    this.#buffers?.begin();
     const view = this.pages.commit();
     this.#committed = new Map(this.map);
     if (this.random.chance(0.3)) this.#snapshot = { view, map: new Map(this.map) };
   }
 
   rollback(): void {
+    this.#buffers?.forget();
+    this.#buffers?.begin();
     this.pages.rollback();
     this.tree.noteRollback();
     this.map = new Map(this.#committed);
@@ -313,6 +347,19 @@ export class Trial {
     }
     cursor.close();
   }
+}
+
+/** Write buffers of a budget that lets nothing wait: what waits is for tests of their own. */
+function buffersWithoutRoom(): WriteBuffers {
+  return new WriteBuffers({
+    ledger: new Ledger(1 << 20),
+    work: () => {
+      throw new Error('nothing waits that could be spilled');
+    },
+    makeRoom: () => undefined,
+    isBeyondCache: () => false,
+    failed: () => undefined,
+  });
 }
 
 /** The key of the map next to a key. */

@@ -1,7 +1,8 @@
 /** Trees against a sorted map: random trials of every layout, and the cases one must not miss. */
+import { Random } from '../../src/base/random.ts';
 import { WRITER, type BufferId } from '../../src/storage/pages.ts';
 import { defineProperty } from '../support/properties.ts';
-import { bytesOf, demand, demandBytes, show, Trial } from './btree-trial.ts';
+import { bytesOf, demand, demandBytes, randomShape, show, Trial } from './btree-trial.ts';
 
 function grow(trial: Trial): void {
   trial.batch(250, 0.85);
@@ -23,6 +24,39 @@ defineProperty({
     trial.tree.put = (key, keyLength, value, offset, length) =>
       put(key, keyLength, value, offset, length === 33 ? 32 : length);
     grow(trial);
+  },
+});
+
+defineProperty({
+  name: 'Tree of a store agrees with a sorted map, keys in order or not',
+  cases: 12,
+  run: (seed) => grow(new Trial(seed, undefined, true)),
+  canary: (seed) => {
+    const trial = new Trial(seed, { ...randomShape(new Random(seed)), valueBytes: 40 }, true);
+    const put = trial.tree.put.bind(trial.tree);
+    trial.tree.put = (key, keyLength, value, offset, length) =>
+      put(key, keyLength, value, offset, length > 20 ? length - 1 : length);
+    grow(trial);
+  },
+});
+
+defineProperty({
+  name: 'Tree of a store marks every byte it changes, keys in order or not',
+  cases: 4,
+  run: (seed) => {
+    const trial = new Trial(seed, undefined, true);
+    for (let i = 0; i < 30; i++) {
+      trial.batch(40, 0.8);
+      trial.commit();
+    }
+  },
+  canary: (seed) => {
+    const trial = new Trial(seed, undefined, true);
+    trial.pages.markBack = (_buffer: BufferId): void => undefined;
+    for (let i = 0; i < 30; i++) {
+      trial.batch(40, 0.8);
+      trial.commit();
+    }
   },
 });
 
