@@ -70,6 +70,16 @@ export class Slots {
 
   #loadLeaf(ordinal: number): Leaf {
     this.#ledger.charge('tables', this.#leafBytes);
+    try {
+      return this.#readLeaf(ordinal);
+    } catch (cause) {
+      this.#ledger.release('tables', this.#leafBytes);
+      throw cause;
+    }
+  }
+
+  /** Reads a leaf that is charged for. */
+  #readLeaf(ordinal: number): Leaf {
     const leaf: Leaf = {
       bits: new Int32Array(this.#leafSlots / 32),
       free: new Uint16Array(this.#leafSlots / GROUP_SLOTS),
