@@ -35,7 +35,8 @@ export class SlotReserve {
   secure(pages: number): void {
     const { slots } = this.#pager;
     this.#credit -= pages;
-    if (this.#credit >= 0 && slots.freeCount >= this.#freeLeast) return;
+    const isWhole = this.#notThere === 0;
+    if (isWhole && this.#credit >= 0 && slots.freeCount >= this.#freeLeast) return;
     const margin = Math.max(this.#kept, this.#pager.slab.count >> 6);
     const lack = this.lack(pages + margin, true);
     this.#credit = 0;
@@ -46,7 +47,7 @@ export class SlotReserve {
 
   #growBy(lack: number, margin: number): void {
     try {
-      this.#pager.growFile(lack);
+      this.#pager.growFile(Math.max(0, lack - this.#notThere));
       this.#credit = margin >> 1;
     } catch (cause) {
       if (!isFull(cause) || lack > margin) throw cause; // else what is needed is there
@@ -57,7 +58,13 @@ export class SlotReserve {
   lack(pages: number, withKept: boolean): number {
     const pager = this.#pager;
     const needed = this.#imagesWithoutSlot() + pages + this.#nodesFor(pages);
-    return needed + (withKept ? this.#kept : 0) - pager.slots.freeCount;
+    return needed + (withKept ? this.#kept : 0) - (pager.slots.freeCount - this.#notThere);
+  }
+
+  /** Slots that were taken at the end and given back, or not written yet: the file has none. */
+  get #notThere(): number {
+    const { slots, file } = this.#pager;
+    return Math.max(0, slots.count - file.slotsThere);
   }
 
   get #kept(): number {
