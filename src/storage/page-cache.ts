@@ -144,6 +144,8 @@ export class PageCache implements BufferHost {
     this.map.reset(header.map);
     this.bitmap.reset(header.bitmap);
     this.slots = new Slots(this.bitmap, slab, header.slotCount, ledger);
+    // A file that somebody cut is not filled up with zeroes: what it lacks is found by reading.
+    this.file.slotsThere = Math.max(this.file.slotsThere, header.slotCount);
     this.versions = new Versions((version) => this.#discard(version), ledger);
     this.loans = new Loans(slab, ledger, (buffer) => this.unpin(buffer));
     this.overlay = new Overlay(ledger);
