@@ -326,7 +326,7 @@ export class Checkpoint {
       generation: this.#goal.generation,
       replayPosition: this.#goal.replayPosition,
       nextPage: pager.nextPage,
-      slotCount: pager.slots.count,
+      slotCount: Math.min(pager.slots.count, pager.file.slotsThere), // none that is not there
       openForWriting: this.#goal.openForWriting,
       map: pager.map.root,
       bitmap: pager.bitmap.root,

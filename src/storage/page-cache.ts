@@ -143,9 +143,7 @@ export class PageCache implements BufferHost {
     this.bitmap = new Radix(1, this.pageBytes * 8, shared);
     this.map.reset(header.map);
     this.bitmap.reset(header.bitmap);
-    this.slots = new Slots(this.bitmap, slab, header.slotCount, ledger);
-    // A file that somebody cut is not filled up with zeroes: what it lacks is found by reading.
-    this.file.slotsThere = Math.max(this.file.slotsThere, header.slotCount);
+    this.slots = new Slots(this.bitmap, slab, slotsOf(header, this.file.slotsThere), ledger);
     this.versions = new Versions((version) => this.#discard(version), ledger);
     this.loans = new Loans(slab, ledger, (buffer) => this.unpin(buffer));
     this.overlay = new Overlay(ledger);
@@ -752,4 +750,9 @@ export class PageCache implements BufferHost {
     this.#table = new Int32Array(0);
     this.slab.dispose();
   }
+}
+
+/** Slots that a file has: closing cuts it after the header says how many there are. */
+function slotsOf({ slotCount, bitmap }: Header, slotsThere: number): number {
+  return bitmap.usedCount > slotsThere ? slotCount : Math.min(slotCount, slotsThere);
 }

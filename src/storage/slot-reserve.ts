@@ -15,6 +15,8 @@ import { DIRTY, VERSION } from './slab.ts';
 const KEPT_BYTES_MAX = 1 << 20;
 const KEPT_SHARE = 8;
 const KEPT_MIN = 16;
+/** A file that lacks more was cut by somebody: it is not filled up. */
+const NOT_THERE_MAX = 4096;
 
 export class SlotReserve {
   readonly #pager: Pager;
@@ -64,7 +66,8 @@ export class SlotReserve {
   /** Slots that were taken at the end and given back, or not written yet: the file has none. */
   get #notThere(): number {
     const { slots, file } = this.#pager;
-    return Math.max(0, slots.count - file.slotsThere);
+    const count = slots.count - file.slotsThere;
+    return count > 0 && count <= NOT_THERE_MAX ? count : 0;
   }
 
   get #kept(): number {
