@@ -14,12 +14,12 @@ const PRIME_3 = 0xc2b2ae3d | 0;
 const PRIME_4 = 0x27d4eb2f | 0;
 const PRIME_5 = 0x165667b1 | 0;
 
+const { imul } = Math;
+
 function merge(hash: number, lane: number): number {
-  const x = Math.imul(hash ^ Math.imul(lane, PRIME_3), PRIME_4);
+  const x = imul(hash ^ imul(lane, PRIME_3), PRIME_4);
   return (x << 17) | (x >>> 15);
 }
-
-const { imul } = Math;
 
 /**
  * Checksum of `count` words from `from` on; `count` is a multiple of eight. The rounds are written
@@ -61,8 +61,8 @@ export function pageChecksum(words: Int32Array, from: number, count: number, see
   x = merge(x, f);
   x = merge(x, g);
   x = merge(x, h);
-  x = Math.imul(x ^ (x >>> 15), PRIME_2);
-  x = Math.imul(x ^ (x >>> 13), PRIME_3);
+  x = imul(x ^ (x >>> 15), PRIME_2);
+  x = imul(x ^ (x >>> 13), PRIME_3);
   return x ^ (x >>> 16);
 }
 

@@ -14,8 +14,9 @@
  */
 import type { CollectionDefinition, RecordFields } from '../index.ts';
 import { RECORD_BYTES_MAX } from '../limits.ts';
-import { failureAt, systemFailure, type Place } from './failures.ts';
-import type { ByteChunks, LineReader } from './line-reader.ts';
+import { ChunkSource, type ByteChunks } from './chunk-source.ts';
+import { failureAt, type Place } from './failures.ts';
+import type { LineReader } from './line-reader.ts';
 import { rawConversion } from './raw-values.ts';
 import type { Pair, Section, SectionReader } from './section.ts';
 import { base64Of, bytesOfBase64 } from './value-text.ts';
@@ -173,19 +174,15 @@ export function gdbmBinary(bytes: Uint8Array): Uint8Array {
 /** Reads the binary form. Places are line 1 and, as columns, bytes from 1. */
 export class GdbmBinaryReader implements SectionReader {
   readonly #file: string;
-  readonly #chunks: AsyncIterator<Uint8Array> | Iterator<Uint8Array>;
+  readonly #source: ChunkSource;
   #buffer: Uint8Array = new Uint8Array(0);
   #offset = 0;
   /** Bytes before the buffer. */
   #before = 0;
-  #bytesRead = 0;
-  readonly #onChunk: ((bytesRead: number) => void) | undefined;
 
   constructor(chunks: ByteChunks, file: string, onChunk?: (bytesRead: number) => void) {
     this.#file = file;
-    this.#onChunk = onChunk;
-    this.#chunks =
-      Symbol.asyncIterator in chunks ? chunks[Symbol.asyncIterator]() : chunks[Symbol.iterator]();
+    this.#source = new ChunkSource(chunks, file, onChunk);
   }
 
   place(): Place {
@@ -193,7 +190,7 @@ export class GdbmBinaryReader implements SectionReader {
   }
 
   close(): void {
-    void Promise.resolve(this.#chunks.return?.()).catch(() => undefined);
+    this.#source.close();
   }
 
   async *sections(): AsyncGenerator<Section> {
@@ -247,26 +244,13 @@ export class GdbmBinaryReader implements SectionReader {
     throw failureAt('syntax.incomplete', this.place(), what);
   }
 
-  async #next(): Promise<Uint8Array | undefined> {
-    let next: IteratorResult<Uint8Array>;
-    try {
-      next = await this.#chunks.next();
-    } catch (cause) {
-      throw systemFailure(cause, 'reading', this.#file);
-    }
-    if (next.done === true) return undefined;
-    this.#bytesRead += next.value.length;
-    this.#onChunk?.(this.#bytesRead);
-    return next.value;
-  }
-
   /** The next bytes; `undefined`, and nothing taken, when there are fewer. */
   async #take(count: number): Promise<Uint8Array | undefined> {
     if (this.#buffer.length - this.#offset < count) {
       const parts = [this.#buffer.subarray(this.#offset)];
       let bytes = parts[0]!.length;
       while (bytes < count) {
-        const next = await this.#next();
+        const next = await this.#source.next();
         if (next === undefined) break;
         parts.push(next);
         bytes += next.length;

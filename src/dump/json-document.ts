@@ -11,9 +11,9 @@
  */
 import type { CollectionDefinition, RecordFields, Value } from '../index.ts';
 import { VALUE_DEPTH_MAX } from '../limits.ts';
-import { failureAt, systemFailure, type Place } from './failures.ts';
+import { ChunkSource, type ByteChunks } from './chunk-source.ts';
+import { failureAt, type Place } from './failures.ts';
 import { parseJson, type JsonOptions } from './json.ts';
-import type { ByteChunks } from './line-reader.ts';
 import type { Pair, Section, SectionReader } from './section.ts';
 import { entryReader, reject, type OnReject } from './table-text.ts';
 import { requireText } from './utf8.ts';
@@ -39,12 +39,9 @@ class JsonScanner {
   start: Place;
   #line = 1;
   #column = 1;
-  readonly #chunks: AsyncIterator<Uint8Array> | Iterator<Uint8Array>;
-  readonly #onChunk: ((bytesRead: number) => void) | undefined;
+  readonly #source: ChunkSource;
   #buffer: Uint8Array = NOTHING;
   #offset = 0;
-  #bytesRead = 0;
-  #isAtEnd = false;
   // Where the value that is gone through stands: open brackets, inside a text, behind a backslash.
   #depth = 0;
   #isInText = false;
@@ -52,9 +49,7 @@ class JsonScanner {
 
   constructor(chunks: ByteChunks, file: string, onChunk?: (bytesRead: number) => void) {
     this.file = file;
-    this.#onChunk = onChunk;
-    this.#chunks =
-      Symbol.asyncIterator in chunks ? chunks[Symbol.asyncIterator]() : chunks[Symbol.iterator]();
+    this.#source = new ChunkSource(chunks, file, onChunk);
     this.start = this.place();
   }
 
@@ -177,27 +172,17 @@ class JsonScanner {
 
   /** Takes the next chunk behind what is left; false at the end. */
   async #fill(): Promise<boolean> {
-    if (this.#isAtEnd) return false;
-    let next: IteratorResult<Uint8Array>;
-    try {
-      next = await this.#chunks.next();
-    } catch (cause) {
-      throw systemFailure(cause, 'reading', this.file);
-    }
-    this.#isAtEnd = next.done === true;
-    if (next.done === true) return false;
+    const next = await this.#source.next();
+    if (next === undefined) return false;
     const rest = this.#buffer.subarray(this.#offset);
-    this.#buffer = rest.length === 0 ? next.value : Buffer.concat([rest, next.value]);
+    this.#buffer = rest.length === 0 ? next : Buffer.concat([rest, next]);
     this.#offset = 0;
-    this.#bytesRead += next.value.length;
-    this.#onChunk?.(this.#bytesRead);
     return true;
   }
 
   /** Lets the source go; not waited for, since it may hang. */
   close(): void {
-    if (!this.#isAtEnd) void Promise.resolve(this.#chunks.return?.()).catch(() => undefined);
-    this.#isAtEnd = true;
+    this.#source.close();
   }
 }
 

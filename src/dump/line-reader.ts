@@ -4,10 +4,8 @@
  * The first line decides whether lines end with LF or CR LF; another end is refused, since a text
  * that was half converted has lost what was in its values.
  */
-import { failureAt, systemFailure, type Place } from './failures.ts';
-
-/** Chunks of bytes: a stream, a list, anything that is iterated. */
-export type ByteChunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+import { ChunkSource, type ByteChunks } from './chunk-source.ts';
+import { failureAt, type Place } from './failures.ts';
 
 /** Bytes of the longest line: a JavaScript text is no longer. */
 const LINE_BYTES_MAX = 500 * 2 ** 20;
@@ -22,27 +20,21 @@ export class LineReader {
   number = 0;
   /** The line without its end; valid until the next. */
   line: Uint8Array = NOTHING;
-  /** Bytes taken from the source. */
-  bytesRead = 0;
   /** Whether the last line had an end, rather than the text. */
   isEnded = true;
   /** Whether that end was CR LF. */
   endsWithCr = false;
   /** Whether lines may end in both ways: for texts whose lines are not all lines of the format. */
   mayMixEnds = false;
-  readonly #chunks: AsyncIterator<Uint8Array> | Iterator<Uint8Array>;
+  readonly #source: ChunkSource;
   #buffer: Uint8Array = NOTHING;
   #offset = 0;
-  #isAtEnd = false;
   #hasCr: boolean | undefined;
-  readonly #onChunk: ((bytesRead: number) => void) | undefined;
 
   /** `onChunk`: called as bytes arrive; what it throws ends the reading. */
   constructor(chunks: ByteChunks, file: string, onChunk?: (bytesRead: number) => void) {
     this.file = file;
-    this.#onChunk = onChunk;
-    this.#chunks =
-      Symbol.asyncIterator in chunks ? chunks[Symbol.asyncIterator]() : chunks[Symbol.iterator]();
+    this.#source = new ChunkSource(chunks, file, onChunk);
   }
 
   /** The place of a byte of the last line. */
@@ -63,7 +55,7 @@ export class LineReader {
   async nextLine(): Promise<boolean> {
     for (;;) {
       if (this.tryLine()) return true;
-      if (this.#isAtEnd) break;
+      if (this.#source.isAtEnd) break;
       await this.#fill();
     }
     if (this.#offset === this.#buffer.length) return false;
@@ -95,7 +87,7 @@ export class LineReader {
 
   /** Takes the next chunk behind what is left of the ones before. */
   async #fill(): Promise<void> {
-    const next = await this.#next();
+    const next = await this.#source.next();
     if (next === undefined) return;
     const rest = this.#buffer.subarray(this.#offset);
     this.#offset = 0;
@@ -107,7 +99,7 @@ export class LineReader {
     const parts = [rest, next];
     let bytes = rest.length + next.length;
     for (let last = next; last.indexOf(LF) < 0;) {
-      const more = await this.#next();
+      const more = await this.#source.next();
       if (more === undefined) break;
       last = more;
       parts.push(last);
@@ -126,24 +118,8 @@ export class LineReader {
     this.#buffer = joined;
   }
 
-  /** The next chunk; `undefined` at the end. */
-  async #next(): Promise<Uint8Array | undefined> {
-    let next: IteratorResult<Uint8Array>;
-    try {
-      next = await this.#chunks.next();
-    } catch (cause) {
-      throw systemFailure(cause, 'reading', this.file);
-    }
-    this.#isAtEnd = next.done === true;
-    if (next.done === true) return undefined;
-    this.bytesRead += next.value.length;
-    this.#onChunk?.(this.bytesRead);
-    return next.value;
-  }
-
   /** Lets the source go, wherever it is; not waited for, since it may hang. */
   close(): void {
-    if (!this.#isAtEnd) void Promise.resolve(this.#chunks.return?.()).catch(() => undefined);
-    this.#isAtEnd = true;
+    this.#source.close();
   }
 }

@@ -20,7 +20,8 @@ import { GdbmBinaryReader, GdbmTextReader } from './gdbm.ts';
 import type { JsonOptions } from './json.ts';
 import { JsonDocumentReader } from './json-document.ts';
 import { KvTextReader } from './kv-text.ts';
-import { LineReader, type ByteChunks } from './line-reader.ts';
+import type { ByteChunks } from './chunk-source.ts';
+import { LineReader } from './line-reader.ts';
 import { OwnReader } from './own-format.ts';
 import type { Pair, Section, SectionReader } from './section.ts';
 import {

@@ -631,10 +631,6 @@ function refuseBigEndian(): void {
   throw failure('usage.platform', 'this machine is big-endian, the format is little-endian');
 }
 
-/**
- * Makes a new file whole under another name, then gives it its name. The other name is of this
- * file alone, so that two processes that create the same database at once do not share it.
- */
 /** Refuses a budget that is too small for pages of a size, before anything is written. */
 function requireMemory(options: StorageOptions, { pageBytes }: FileLayout): void {
   const { memoryBytes, refuseSmallMemory } = options;
@@ -647,6 +643,10 @@ function requireMemory(options: StorageOptions, { pageBytes }: FileLayout): void
   });
 }
 
+/**
+ * Makes a new file whole under another name, then gives it its name. The other name is of this
+ * file alone, so that two processes that create the same database at once do not share it.
+ */
 function createIfAbsent(options: StorageOptions, path: string): void {
   const { fs, layout } = options;
   if (fs.exists(path)) return;
