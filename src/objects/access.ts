@@ -269,18 +269,6 @@ export class Access {
     return this.#isPlain ? record : this.#validated(this.#withDefaults(record));
   }
 
-  /** Ends the write of a record; answers its key. */
-  endPut(own: boolean, id: unknown, written: RecordInput): unknown {
-    if (own) this.scope.commitWrite();
-    return this.idField === undefined ? this.keyOfRecord(written) : id;
-  }
-
-  /** Takes the write of a record back that failed; answers why. */
-  failedPut(own: boolean, cause: unknown): unknown {
-    if (own) this.scope.rollbackWrite();
-    return cause;
-  }
-
   #withDefaults(record: RecordInput): RecordInput {
     if (!isPlainObject(record)) return record; // the store says what is wrong with it
     let complete: Record<string, Value | undefined> | undefined;

@@ -100,18 +100,7 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
    * @throws {ConstraintError} constraint.unique when the key or a unique index has it already.
    */
   insert(record: I): Id {
-    const access = this.#access;
-    const own = access.scope.beginWrite();
-    let written = record as RecordInput;
-    let id: unknown;
-    try {
-      access.requireThere();
-      written = access.prepared(written);
-      id = access.points.insert(written);
-    } catch (cause) {
-      throw access.failedPut(own, cause);
-    }
-    return access.endPut(own, id, written) as Id;
+    return this.#put(record as RecordInput, true);
   }
 
   /**
@@ -120,18 +109,25 @@ export class Collection<R = unknown, I = unknown, Id = unknown, U = unknown> {
    * @throws {ConstraintError} constraint.unique when another record has a unique value of it.
    */
   save(record: I): Id {
+    return this.#put(record as RecordInput, false);
+  }
+
+  #put(record: RecordInput, isNew: boolean): Id {
     const access = this.#access;
-    const own = access.scope.beginWrite();
-    let written = record as RecordInput;
+    const { scope, points } = access;
+    const own = scope.beginWrite();
     let id: unknown;
+    let written = record;
     try {
       access.requireThere();
-      written = access.prepared(written);
-      id = access.points.put(written);
+      written = access.prepared(record);
+      id = isNew ? points.insert(written) : points.put(written);
     } catch (cause) {
-      throw access.failedPut(own, cause);
+      if (own) scope.rollbackWrite();
+      throw cause;
     }
-    return access.endPut(own, id, written) as Id;
+    if (own) scope.commitWrite();
+    return (access.idField === undefined ? access.keyOfRecord(written) : id) as Id;
   }
 
   /** Writes many records that must be new, all or none; returns their keys. */
