@@ -4,9 +4,9 @@
  * Files of 10^3 to `max` records: open plus first get, in a fresh process each and, `again`, in a
  * process that has opened and closed the file once, median of 9; then recovery of files of growing
  * size whose logs are the same: the process is killed after the same commits, of records that every
- * file has (`recover`), and of records all over the file (`scattered`: a log of the same length that
- * names more pages, at most one for each commit). And what `import('monochord')` adds to the start
- * of a process.
+ * file has (`recover`), and of records all over the file (`scattered`: a log of the same length
+ * that names more pages, at most one for each commit). And what `import('monochord')` adds to the
+ * start of a process.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';

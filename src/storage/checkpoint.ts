@@ -50,7 +50,7 @@ export interface CheckpointCounters {
 export class Checkpoint {
   phase: CheckpointPhase = 'pages';
   readonly #pager: Pager;
-  readonly #goal: CheckpointGoal;
+  #goal: CheckpointGoal;
   readonly #counters: CheckpointCounters;
   /** Pages in the order in which they are written. */
   #order: Int32Array;
@@ -97,6 +97,14 @@ export class Checkpoint {
       this.#sets.clear();
       throw cause;
     }
+  }
+
+  /**
+   * Of a checkpoint that was to close the file and was stopped by a failure: when it goes on, the
+   * file stays open for writing, and what was committed in between is replayed from its boundary.
+   */
+  leaveOpen(generation: number, replayPosition: number): void {
+    this.#goal = { ...this.#goal, generation, replayPosition, openForWriting: true };
   }
 
   /** Gives up a checkpoint that a failure left unfinished. */

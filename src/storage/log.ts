@@ -68,6 +68,8 @@ export class Log {
   #full = false;
   /** The header of the open segment is written but not synced. */
   #segmentUnsynced = false;
+  /** Position up to which the file may hold frames: beyond `written` after a write that failed. */
+  #touched = 0;
   // the commit being appended
   #frames = 0;
   #framesChecksum = 0;
@@ -95,7 +97,7 @@ export class Log {
     this.#segment = 0;
     this.#otherFree = true;
     this.#full = false;
-    this.appended = this.written = this.synced = position;
+    this.appended = this.written = this.synced = this.#touched = position;
     this.#enterSegment(generation);
     this.#extend(LOG_STEP_BYTES);
     file.sync();
@@ -230,19 +232,21 @@ export class Log {
     this.#mayWrite = undefined;
     this.bytesAppended -= this.appended - position;
     this.appended = position;
-    if (position < this.written) this.#blank(position);
+    if (position < this.#touched) this.#blank(position);
   }
 
   /**
-   * Overwrites frames that were written and are dropped. Durable before anything is written in
-   * their place: a whole frame behind the next commit must not be one of a commit that never was.
+   * Overwrites frames that were, or may have been, written and are dropped. Durable before anything
+   * is written in their place: a whole frame behind the next commit must not be one of a commit
+   * that never was.
    */
   #blank(position: number): void {
-    for (let at = position; at < this.written; at += ZEROES.length) {
-      const length = Math.min(ZEROES.length, this.written - at);
+    for (let at = position; at < this.#touched; at += ZEROES.length) {
+      const length = Math.min(ZEROES.length, this.#touched - at);
       this.#file!.write(ZEROES, 0, length, this.#offsetOf(at));
     }
-    this.written = position;
+    this.written = Math.min(this.written, position);
+    this.#touched = position;
     this.#file!.sync(); // no new `synced`: pages that earlier frames place may not be (rule 9)
   }
 
@@ -350,6 +354,7 @@ export class Log {
   write(): void {
     const pending = this.appended - this.written;
     if (pending > 0) {
+      this.#touched = this.appended;
       this.#file!.write(this.#bytes, 0, pending, this.#offsetOf(this.written));
       this.written = this.appended;
       this.writes++;
@@ -374,8 +379,9 @@ export class Log {
 
   /** Cuts the file to nothing after a clean checkpoint, or forgets it when `truncate` is false. */
   stop(truncate: boolean): void {
-    if (truncate && this.#file !== undefined) this.#file.truncate(0);
-    this.#file = undefined;
+    const file = this.#file;
+    this.#file = undefined; // also if cutting it fails: the header says that it is dead
+    if (truncate) file?.truncate(0);
   }
 
   dispose(): void {

@@ -283,9 +283,14 @@ export class Storage extends Pager {
 
   /** Everything goes into a checkpoint, and the log begins anew in the space that it gives back. */
   #restartLog(): void {
-    this.#endLog();
-    this.#logFile?.close();
-    this.#logFile = undefined;
+    try {
+      this.#endLog();
+    } finally {
+      if (!this.log.started) {
+        this.#logFile?.close();
+        this.#logFile = undefined;
+      }
+    }
     this.startLog();
   }
 
@@ -579,7 +584,12 @@ export class Storage extends Pager {
     this.#finishCheckpoint();
     if (this.recent.count > 0) {
       this.#startCheckpoint(false, log.generation + 1, log.appended);
-      this.#finishCheckpoint();
+      try {
+        this.#finishCheckpoint();
+      } catch (cause) {
+        this.#checkpoint?.leaveOpen(log.generation, log.appended); // commits may follow
+        throw cause;
+      }
     } else {
       this.writeHeader({
         ...this.header,

@@ -243,6 +243,14 @@ class DatabaseSnapshot extends Reads implements SystemSnapshot {
 
 // ---- the system
 
+/** Before the database opens: the first one of a process is to be like those after it. */
+function beEager(options: SystemOptions): void {
+  // Half of the systems let writes wait from the first on, which transactions here never reach.
+  WriteBuffers.isEager = !options.writeEach;
+  // And frames of half of them are written before their commit frame, as those of large ones.
+  Log.isEager = options.writeEach || options.tree === 'b-tree';
+}
+
 class DatabaseSystem extends Reads implements System {
   readonly #disk: FileSystem;
   readonly #layout: SystemOptions;
@@ -256,6 +264,7 @@ class DatabaseSystem extends Reads implements System {
   #checkpointsSeen = 0;
 
   constructor(disk: FileSystem, path: string, options: SystemOptions) {
+    beEager(options);
     super(
       new Access(
         new Database(
@@ -273,10 +282,6 @@ class DatabaseSystem extends Reads implements System {
     );
     this.#disk = disk;
     this.#layout = options;
-    // Half of the systems let writes wait from the first on, which transactions here never reach.
-    WriteBuffers.isEager = !options.writeEach;
-    // And frames of half of them are written before their commit frame, as those of large ones.
-    Log.isEager = options.writeEach || options.tree === 'b-tree';
   }
 
   get #database(): Database {

@@ -4,9 +4,26 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { Database } from '../../src/database.ts';
+import { Log } from '../../src/storage/log.ts';
+import type { PageId } from '../../src/storage/pages.ts';
+import type { Storage } from '../../src/storage/storage.ts';
 import { abandon, codeOf, errorOf, openDatabase } from '../database/open-database.ts';
 import { FaultFileSystem } from '../faults/fault-file.ts';
-import { commitFill, commitNew, holds, LAYOUT, open, PATH } from '../support/small-storage.ts';
+import {
+  codeOf as outcomeOf,
+  commitFill,
+  commitNew,
+  holds,
+  LAYOUT,
+  open,
+  PATH,
+} from '../support/small-storage.ts';
+
+function commitFree(storage: Storage, pages: readonly PageId[]): void {
+  storage.begin();
+  for (const page of pages) storage.free(page);
+  storage.commit('full');
+}
 
 const LARGE_PAGES = { ...LAYOUT, pageBytes: 16384, extentBytes: 16 * 16384 };
 /** 64 buffers of 16 KiB. */
@@ -20,6 +37,60 @@ function diskWithPages() {
   storage.close();
   return { disk, pages };
 }
+
+describe('Storage on a disk that is full for a while', () => {
+  test('loses no commit after a checkpoint that was to begin the log anew stopped half-way', () => {
+    // It went on later, and called the file closed: a log with commits of in between was dead.
+    let left = 0;
+    for (let times = 1; times <= 60; times++) {
+      const disk = new FaultFileSystem({ seed: times });
+      const storage = open(disk);
+      const [page] = commitNew(storage, 50, 1);
+      disk.inject({ kind: 'full', operation: 'write', pathEnd: '-log', times: 1 });
+      disk.inject({ kind: 'full', operation: 'write', pathEnd: 'file', at: times });
+      const outcome = outcomeOf(() => storage.checkpoint());
+      disk.clearFaults();
+      if (outcome !== 'storage.full') {
+        storage.abandon(); // nothing failed, or the header was not written
+        continue;
+      }
+      if (storage.checkpointRunning) left++;
+      commitFill(storage, [page!], 2);
+      while (storage.idle());
+      storage.abandon();
+      const recovered = open(times % 2 === 0 ? disk.kill() : disk.crash());
+      expect(holds(recovered, page!, 2)).toBe(true);
+      recovered.close();
+    }
+    expect(left).toBeGreaterThan(1);
+  });
+
+  test('finds no frames of a commit whose first frames were not written whole', () => {
+    // Frames of a write that failed lay behind those of the next commit, which had the same id:
+    // `corrupt.log` at the next open.
+    Log.isEager = true;
+    try {
+      let full = 0;
+      for (let seed = 0; seed < 40; seed++) {
+        const disk = new FaultFileSystem({ seed });
+        const storage = open(disk);
+        const pages = commitNew(storage, 40, 1);
+        disk.inject({ kind: 'full', operation: 'write', pathEnd: '-log', at: 1 + (seed % 3) });
+        if (outcomeOf(() => commitFree(storage, pages)) === 'storage.full') {
+          full++;
+          disk.clearFaults();
+          storage.rollback();
+          commitFree(storage, pages.slice(0, 1)); // its frames end where one of the others began
+        }
+        storage.abandon();
+        open(disk.kill()).close();
+      }
+      expect(full).toBeGreaterThan(10);
+    } finally {
+      Log.isEager = false;
+    }
+  });
+});
 
 describe('Storage under the smallest budget', () => {
   test('recovers more changed pages than there are buffers', () => {
