@@ -39,6 +39,17 @@ export const MEMORY_BYTES_MIN = 2 * 1024 * 1024;
  */
 export const MEMORY_PAGES_MIN = 96;
 
+/**
+ * Bytes of the memory budget that stand for the package's own code, compiled: of the store at open,
+ * of objects and questions at the first collection; at most this share of what the budget has
+ * beyond the least. All of it takes 3.5 to 4.7 MB (what the heap holds after W1, W2 and W5 beyond
+ * what is charged for, Node 20), for which law M1 leaves 4 MiB beside the budget.
+ */
+export const CODE = {
+  store: { bytesMax: 1024 * 1024, share: 1 / 8 },
+  objects: { bytesMax: 640 * 1024, share: 0.3 },
+};
+
 /** Length of a text or of bytes that a trace writes out: of longer ones length and hash suffice. */
 export const TRACE_VALUE_BYTES_MAX = 16 * 1024;
 

@@ -11,6 +11,7 @@ import { assert } from './assert.ts';
 
 /** What memory is charged for; `db.memory()` reports bytes by account. */
 export const ACCOUNTS = [
+  'code', // what the package's own code takes, once compiled: an estimate
   'buffers', // page cache, private pages and versions: chunks of the slab
   'lent', // pages that snapshots keep for bytes they lent, and the list of them
   'tables', // page tables, buffer states, map and slot bookkeeping

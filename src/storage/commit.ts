@@ -19,13 +19,11 @@ import {
 import { bytesHeld } from './btree-node.ts';
 import { FREED, NEW, type Overlay } from './overlay.ts';
 import { type Pager } from './pager.ts';
-import { type BufferId, PAGE_COMMIT_OFFSET, type PageId } from './pages.ts';
+import { type BufferId, PAGE_COMMIT_OFFSET, type PageId, ZERO_WORDS } from './pages.ts';
 
 const COMMIT_WORD = PAGE_COMMIT_OFFSET >> 2;
 /** Moves, range words and padding of a change frame beyond the page itself. */
 const CHANGE_OVERHEAD_BYTES = 1024;
-/** The base of a new page. */
-const ZEROES = new Int32Array(65536 >> 2);
 /** Pages that are placed together, as a run. */
 const PLACE_TOGETHER = 64;
 
@@ -256,7 +254,7 @@ function changedRanges(
     out = applyAndWriteMoves(pager, scratch, moves, w);
     against = scratch;
   }
-  const a = against === 0 ? ZEROES : slab.wordsOf(against);
+  const a = against === 0 ? ZERO_WORDS : slab.wordsOf(against);
   const aAt = against === 0 ? 0 : slab.offset(against) >> 2;
   const b = slab.wordsOf(o.buffer[k]!);
   const bAt = slab.offset(o.buffer[k]!) >> 2;

@@ -30,6 +30,7 @@ import {
   SEGMENT_HEADER_BYTES,
   segmentSeed,
 } from './log-format.ts';
+import { ZERO_BYTES } from './pages.ts';
 
 /** Step by which the file grows. */
 export const LOG_STEP_BYTES = 256 * 1024;
@@ -38,8 +39,6 @@ const RESERVE_BYTES = 1024 * 1024;
 /** Frames of unsynced commits that may wait in the process. */
 export const LOG_PENDING_BYTES = 64 * 1024;
 const BUFFER_BYTES = 2 * LOG_PENDING_BYTES + FRAME_BYTES_MAX;
-
-const ZEROES = new Uint8Array(64 * 1024);
 
 export class Log {
   /** Writes every frame at once that may be written before its commit frame: for tests. */
@@ -184,7 +183,7 @@ export class Log {
   ensureSpace(bytes: number, isShrinking: () => boolean): void {
     const used = this.appended - this.#segmentStart + bytes;
     const ahead = this.#zeroed[this.#segment]! - SEGMENT_HEADER_BYTES - used;
-    const wanted = Math.min(Math.max(used, ZEROES.length), RESERVE_BYTES);
+    const wanted = Math.min(Math.max(used, ZERO_BYTES.length), RESERVE_BYTES);
     if (ahead >= wanted && !this.#full) return;
     try {
       this.#extend(used + wanted + LOG_STEP_BYTES);
@@ -203,8 +202,11 @@ export class Log {
     const target = Math.min(this.segmentBytes, bytes);
     while (this.#zeroed[this.#segment]! < target) {
       const from = Math.max(this.#zeroed[this.#segment]!, SEGMENT_HEADER_BYTES);
-      const length = Math.min(ZEROES.length - (from % ZEROES.length), this.segmentBytes - from);
-      this.#file!.write(ZEROES, 0, length, this.#segmentOffset + from);
+      const length = Math.min(
+        ZERO_BYTES.length - (from % ZERO_BYTES.length),
+        this.segmentBytes - from,
+      );
+      this.#file!.write(ZERO_BYTES, 0, length, this.#segmentOffset + from);
       this.#zeroed[this.#segment] = from + length;
     }
   }
@@ -241,9 +243,9 @@ export class Log {
    * that never was.
    */
   #blank(position: number): void {
-    for (let at = position; at < this.#touched; at += ZEROES.length) {
-      const length = Math.min(ZEROES.length, this.#touched - at);
-      this.#file!.write(ZEROES, 0, length, this.#offsetOf(at));
+    for (let at = position; at < this.#touched; at += ZERO_BYTES.length) {
+      const length = Math.min(ZERO_BYTES.length, this.#touched - at);
+      this.#file!.write(ZERO_BYTES, 0, length, this.#offsetOf(at));
     }
     this.written = Math.min(this.written, position);
     this.#touched = position;

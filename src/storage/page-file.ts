@@ -7,10 +7,8 @@
 import { pageChecksum } from '../base/checksum.ts';
 import { type Ledger } from '../base/ledger.ts';
 import { type File } from './file.ts';
-import { type BufferId } from './pages.ts';
+import { type BufferId, ZERO_BYTES } from './pages.ts';
 import { type Slab } from './slab.ts';
-
-const ZEROES = new Uint8Array(64 * 1024);
 
 export class PageFile {
   readonly file: File;
@@ -120,9 +118,9 @@ export class PageFile {
   grow(slots: number): void {
     const { pageBytes } = this.#slab;
     while (this.slotsThere < slots) {
-      const most = Math.max(1, Math.floor(ZEROES.length / pageBytes));
+      const most = Math.max(1, Math.floor(ZERO_BYTES.length / pageBytes));
       const count = Math.min(most, slots - this.slotsThere);
-      this.file.write(ZEROES, 0, count * pageBytes, this.slotsThere * pageBytes);
+      this.file.write(ZERO_BYTES, 0, count * pageBytes, this.slotsThere * pageBytes);
       this.slotsThere += count;
     }
   }

@@ -45,6 +45,10 @@ export const PAGE_ORDER_OFFSET = 16;
 export const PAGE_BODY_OFFSET = 20;
 export const PAGE_HEADER_BYTES = 32;
 
+/** As many zeroes as the largest page has, for whoever compares with them or writes them. */
+export const ZERO_WORDS = new Int32Array(65536 >> 2);
+export const ZERO_BYTES = new Uint8Array(ZERO_WORDS.buffer);
+
 /**
  * Pages as the structures see them. A buffer `b` is the `pageBytes` bytes of
  * `bytes[b >> chunkShift]` from `(b & chunkMask) << pageShift` on; `words`, `floats` are views

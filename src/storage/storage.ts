@@ -11,7 +11,7 @@
 import { assert } from '../base/assert.ts';
 import { Ledger } from '../base/ledger.ts';
 import { type DatabaseError, failure, isFull } from '../errors.ts';
-import { MEMORY_PAGES_MIN } from '../limits.ts';
+import { CODE, MEMORY_BYTES_MIN, MEMORY_PAGES_MIN } from '../limits.ts';
 import { Checkpoint, type CheckpointCounters } from './checkpoint.ts';
 import { type Appended, appendFrames, countUnplaced, dropFrames, isShrinking } from './commit.ts';
 import { type File, type FileSystem, type Lock } from './file.ts';
@@ -118,6 +118,7 @@ export class Storage extends Pager {
   ) {
     const { header, file } = opened;
     const ledger = new Ledger(options.memoryBytes);
+    ledger.charge('code', codeBytes('store', options.memoryBytes, header.layout));
     const slab = new Slab(header.layout.pageBytes, ledger);
     const stagingPages = Math.max(2, Math.min(64, options.memoryBytes / 32 / slab.pageBytes) | 0);
     super({
@@ -531,6 +532,12 @@ export class Storage extends Pager {
     this.#finishCheckpoint();
   }
 
+  /** Charges for the code of objects and questions, which the first collection loads. */
+  chargeObjectsCode(): void {
+    const { ledger, header } = this;
+    ledger.charge('code', codeBytes('objects', ledger.budgetBytes, header.layout));
+  }
+
   // ---- reading beside a writer of another process
 
   /** Whether the writer completed a checkpoint since this read-only storage read the header. */
@@ -628,6 +635,7 @@ export class Storage extends Pager {
     this.#logFile?.close();
     this.#file.close();
     this.#lock?.release();
+    this.ledger.release('code', this.ledger.bytesOf('code'));
   }
 }
 
@@ -641,10 +649,22 @@ function refuseBigEndian(): void {
   throw failure('usage.platform', 'this machine is big-endian, the format is little-endian');
 }
 
+/** Least budget for pages of a size. */
+function leastMemory({ pageBytes }: FileLayout): number {
+  return Math.max(MEMORY_BYTES_MIN, MEMORY_PAGES_MIN * pageBytes);
+}
+
+/** What a budget is charged for the code of a part of the package. */
+function codeBytes(part: keyof typeof CODE, memoryBytes: number, layout: FileLayout): number {
+  const beyond = Math.max(0, memoryBytes - leastMemory(layout));
+  return Math.min(CODE[part].bytesMax, Math.floor(beyond * CODE[part].share));
+}
+
 /** Refuses a budget that is too small for pages of a size, before anything is written. */
-function requireMemory(options: StorageOptions, { pageBytes }: FileLayout): void {
+function requireMemory(options: StorageOptions, layout: FileLayout): void {
   const { memoryBytes, refuseSmallMemory } = options;
-  const least = MEMORY_PAGES_MIN * pageBytes;
+  const { pageBytes } = layout;
+  const least = leastMemory(layout);
   if (refuseSmallMemory !== true || memoryBytes >= least) return;
   const what = `memory: ${memoryBytes} bytes is under ${least}, least for pages of ${pageBytes}`;
   throw failure('usage.argument', what, {

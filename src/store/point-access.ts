@@ -31,6 +31,7 @@ export class StorePointAccess implements PointAccess {
   collection(name: string): PointCollection {
     let handle = this.#collections.get(name);
     if (handle === undefined) {
+      if (this.#collections.size === 0) this.#store.storage.chargeObjectsCode?.();
       handle = new CollectionHandle(this.#store, name);
       this.#collections.set(name, handle);
     }

@@ -19,6 +19,8 @@ export interface StoragePort extends Pages {
   makeRoom?(byteCount: number): void;
   /** Keeps buffers until the snapshots of a commit are closed; `lend` is false if it does not. */
   readonly loans?: { lend(commit: number, buffer: BufferId): boolean };
+  /** Charges for the code of objects and questions, if there is a budget. */
+  chargeObjectsCode?(): void;
   begin(): void;
   /** Publishes the private pages; answers the commit id. Throws with the transaction open. */
   commit(level: CommitLevel): number;

@@ -85,6 +85,20 @@ describe('P2: a budget that means what it says', () => {
       db.close();
     }
   });
+
+  test.each([
+    ['2 MiB', 0, 0],
+    ['4 MiB', 256, 870.4],
+    ['16 MiB', 1024, 1664],
+    ['1 GiB', 1024, 1664],
+  ])('of %s the code of the package has its part', (memory, store, withObjects) => {
+    const db = openDatabase({ memory });
+    const codeKiB = (): number => db.memory().accounts.code / 1024;
+    db.kv('bucket').put('a', 1);
+    expect(codeKiB()).toBe(store);
+    for (const name of ['a', 'b']) db.collection(name, { fields: { id: 'int' }, key: 'id' });
+    expect(codeKiB()).toBeCloseTo(withObjects, 1);
+  });
 });
 
 describe('P8 and P18: opening does not grow with the data', () => {
