@@ -52,9 +52,10 @@ export class Log {
   bytesAppended = 0;
   writes = 0;
   /** Words of the buffer; the frame being made is written here by `pager`. */
-  words: Int32Array;
-  floats: Float64Array;
-  #bytes: Uint8Array;
+  words = new Int32Array(0);
+  floats = new Float64Array(0);
+  /** Charged from the first on, made when the log is started. */
+  #bytes = new Uint8Array(0);
   #file: File | undefined;
   readonly #fileId: Uint8Array;
   readonly #ledger: Ledger;
@@ -82,13 +83,11 @@ export class Log {
     this.segmentBytes = segmentBytes;
     this.#ledger = ledger;
     ledger.charge('log', BUFFER_BYTES);
-    this.#bytes = new Uint8Array(BUFFER_BYTES);
-    this.words = new Int32Array(this.#bytes.buffer);
-    this.floats = new Float64Array(this.#bytes.buffer);
   }
 
   /** Begins a log under a new generation; whatever the file held is dead. Syncs. */
   start(file: File, generation: number, position: number): void {
+    if (this.#bytes.length === 0) this.#useBuffer(new Uint8Array(BUFFER_BYTES));
     this.#file = file;
     file.truncate(0);
     file.write(encodeLogHeader(this.#fileId, this.segmentBytes), 0, SEGMENT_HEADER_BYTES, 0);
@@ -340,10 +339,14 @@ export class Log {
     const before = this.#bytes;
     const bytes = new Uint8Array(length);
     bytes.set(before.subarray(0, this.appended - this.written));
+    this.#useBuffer(bytes);
+    this.#ledger.release('log', before.length);
+  }
+
+  #useBuffer(bytes: Uint8Array<ArrayBuffer>): void {
     this.#bytes = bytes;
     this.words = new Int32Array(bytes.buffer);
     this.floats = new Float64Array(bytes.buffer);
-    this.#ledger.release('log', before.length);
   }
 
   // ---- to the file
@@ -387,7 +390,7 @@ export class Log {
   }
 
   dispose(): void {
-    this.#ledger.release('log', this.#bytes.length);
+    this.#ledger.release('log', Math.max(this.#bytes.length, BUFFER_BYTES));
     this.#bytes = new Uint8Array(0);
   }
 }

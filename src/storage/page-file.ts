@@ -21,7 +21,8 @@ export class PageFile {
   slotsThere: number;
   readonly #slab: Slab;
   readonly #ledger: Ledger;
-  readonly #staging: Uint8Array;
+  /** Charged from the first on, made by the first write: its memory is zeroed, which costs. */
+  #staging = new Uint8Array(0);
   readonly #stagingPages: number;
   #stagedFirst = 0;
   /** One bit for each slot that need not be checked when it is read again. */
@@ -35,7 +36,6 @@ export class PageFile {
     this.#stagingPages = stagingPages;
     this.slotsThere = Math.floor(file.size() / slab.pageBytes);
     ledger.charge('log', stagingPages * slab.pageBytes);
-    this.#staging = new Uint8Array(stagingPages * slab.pageBytes);
   }
 
   /** Pages that one write call takes at the most. */
@@ -93,6 +93,7 @@ export class PageFile {
     }
     const from = this.#slab.offset(buffer);
     const image = this.#slab.bytesOf(buffer).subarray(from, from + pageBytes);
+    if (this.#staging.length === 0) this.#staging = new Uint8Array(this.#stagingPages * pageBytes);
     this.#staging.set(image, this.#stagedCount * pageBytes);
     this.#stagedCount++;
   }
@@ -146,7 +147,7 @@ export class PageFile {
   }
 
   dispose(): void {
-    this.#ledger.release('log', this.#staging.length);
+    this.#ledger.release('log', this.#stagingPages * this.#slab.pageBytes);
     this.#ledger.release('tables', this.#verified.length);
     this.#verified = new Uint8Array(0);
   }

@@ -1,6 +1,7 @@
 /**
  * Memory of the cache: buffers of one page each, in chunks that never move: of 1 MiB, less where
- * the budget is small, so that it is taken and given back in small pieces.
+ * the budget is small, so that it is taken and given back in small pieces. A chunk costs up to 2 ms
+ * to make, a page fault for each 4 KiB, which an open and a first get should not pay.
  *
  * A buffer is a number; what it holds is in parallel arrays. Nobody keeps an object for a page
  * (FEASIBILITY sections 0 and 8). Chunks and arrays are charged before they are made.
@@ -29,8 +30,10 @@ export const NODE_NEW = 6;
 export const SCRATCH = 7;
 
 const CHUNK_BYTES_MAX = 1024 * 1024;
-/** A budget has at least so many chunks. */
-const CHUNKS_MIN = 16;
+/** A budget has at least so many chunks; where they are of 256 KiB or less, fewer will do. */
+const CHUNKS_MIN = 128;
+const CHUNK_BYTES_MIN = 256 * 1024;
+const CHUNKS_MIN_SMALL = 16;
 /** Buffers of a chunk: of the first one, four are never used or kept for need. */
 const CHUNK_BUFFERS_MIN = 8;
 /** What is kept when memory is given back: so many buffers, and this share of a small budget. */
@@ -86,8 +89,11 @@ export class Slab {
     detachOnce();
     this.pageBytes = pageBytes;
     this.pageShift = Math.log2(pageBytes);
-    const share = 2 ** Math.floor(Math.log2(ledger.budgetBytes / CHUNKS_MIN));
-    this.chunkBytes = Math.max(CHUNK_BUFFERS_MIN * pageBytes, Math.min(CHUNK_BYTES_MAX, share));
+    const { budgetBytes } = ledger;
+    const small = Math.min(CHUNK_BYTES_MIN, budgetBytes / CHUNKS_MIN_SMALL);
+    const wanted = Math.min(CHUNK_BYTES_MAX, Math.max(small, budgetBytes / CHUNKS_MIN));
+    const share = 2 ** Math.floor(Math.log2(wanted));
+    this.chunkBytes = Math.max(CHUNK_BUFFERS_MIN * pageBytes, share);
     this.chunkShift = Math.log2(this.chunkBytes / pageBytes);
     this.chunkMask = (1 << this.chunkShift) - 1;
     assert(Number.isInteger(this.pageShift), 'page size is a power of two');

@@ -137,7 +137,7 @@ describe('monochord tune', { timeout: 60_000 }, () => {
   });
 
   test('--check fails for what became worse than a baseline, and only then', () => {
-    expect(tune(store, ...COMPARE, '--fresh', '--generations', '2').code).toBe(0);
+    expect(tune(store, ...COMPARE, '--fresh', '--generations', '3').code).toBe(0);
     const { baseline, entries } = report();
     const check = (file: string, generations = '1'): Ended =>
       tune(
@@ -150,13 +150,13 @@ describe('monochord tune', { timeout: 60_000 }, () => {
         '50',
         '--json',
       );
-    const same = check(path('out/report.json'), '2');
+    const same = check(path('out/report.json'), '3');
     expect(JSON.parse(same.out)).toMatchObject({ isWorse: false, isOtherMachine: false });
     expect(same.code).toBe(0);
     const tenth = Object.fromEntries(
       Object.entries(baseline).map(([phase, times]) => [phase, times.map((ms) => ms / 10)]),
     );
-    const slower = check(changed('fast.json', { baseline: tenth }), '2');
+    const slower = check(changed('fast.json', { baseline: tenth }), '3');
     expect(slower.code).toBe(4);
     expect(JSON.parse(slower.out)).toMatchObject({ isWorse: true });
     const [first, ...others] = entries;

@@ -352,7 +352,7 @@ describe('Storage log', () => {
 
   test('a commit that places or frees many pages needs no log buffer for all of them', () => {
     // The buffer once held all place frames together: limit.memory, with everything spilled.
-    const storage = open(new MemoryFileSystem(), { memoryBytes: 4 << 20 });
+    const storage = open(new MemoryFileSystem(), { memoryBytes: 5 << 20 });
     const { ledger } = storage;
     const leaveFree = (bytes: number): number => {
       let held = 0;
