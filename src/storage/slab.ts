@@ -30,10 +30,10 @@ export const NODE_NEW = 6;
 export const SCRATCH = 7;
 
 const CHUNK_BYTES_MAX = 1024 * 1024;
-/** A budget has at least so many chunks; where they are of 256 KiB or less, fewer will do. */
+/** A budget has at least so many chunks; of small ones, fewer will do. */
 const CHUNKS_MIN = 128;
-const CHUNK_BYTES_MIN = 256 * 1024;
-const CHUNKS_MIN_SMALL = 16;
+const CHUNK_BYTES_SMALL = 256 * 1024;
+const SMALL_CHUNKS_MIN = 16;
 /** Buffers of a chunk: of the first one, four are never used or kept for need. */
 const CHUNK_BUFFERS_MIN = 8;
 /** What is kept when memory is given back: so many buffers, and this share of a small budget. */
@@ -90,7 +90,7 @@ export class Slab {
     this.pageBytes = pageBytes;
     this.pageShift = Math.log2(pageBytes);
     const { budgetBytes } = ledger;
-    const small = Math.min(CHUNK_BYTES_MIN, budgetBytes / CHUNKS_MIN_SMALL);
+    const small = Math.min(CHUNK_BYTES_SMALL, budgetBytes / SMALL_CHUNKS_MIN);
     const wanted = Math.min(CHUNK_BYTES_MAX, Math.max(small, budgetBytes / CHUNKS_MIN));
     const share = 2 ** Math.floor(Math.log2(wanted));
     this.chunkBytes = Math.max(CHUNK_BUFFERS_MIN * pageBytes, share);
