@@ -33,6 +33,11 @@ export class IntList {
     return this.count === 0 ? undefined : this.#items[--this.count]!;
   }
 
+  /** Takes out an item; the last one takes its place. */
+  takeAt(ordinal: number): void {
+    this.#items[ordinal] = this.#items[--this.count]!;
+  }
+
   /** Makes room for `count` more, so that `push` cannot fail for them. */
   reserve(count: number): void {
     while (this.count + count > this.#items.length) this.#grow();
@@ -64,6 +69,7 @@ export class IntList {
 
   /** Forgets the items and gives their memory back. */
   clear(): void {
+    if (this.#items.length === 0) return;
     this.#ledger.release(this.#account, this.#items.length * 4);
     this.#items = new Int32Array(0);
     this.count = 0;

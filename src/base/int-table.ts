@@ -5,6 +5,7 @@
  * is charged to the ledger before it is taken. Source: Donald Knuth, The Art of Computer
  * Programming 3, 6.4, algorithms L and R.
  */
+import { type IntList } from './int-list.ts';
 import { type Account, type Ledger } from './ledger.ts';
 
 const FIRST_CAPACITY = 64;
@@ -115,12 +116,9 @@ export class IntTable {
     }
   }
 
-  /** Keys in no order. */
-  keys(): Int32Array {
-    const out = new Int32Array(this.count);
-    let n = 0;
-    for (const key of this.#keys) if (key !== 0) out[n++] = key;
-    return out;
+  /** Appends the keys to a list, in no order. */
+  appendKeys(list: IntList): void {
+    for (const key of this.#keys) if (key !== 0) list.push(key);
   }
 
   /** Removes every entry and gives back all memory but the first. */

@@ -23,7 +23,7 @@ import {
   VALUE_BYTES_MAX,
 } from './btree-node.ts';
 import type { Overflow } from './overflow.ts';
-import type { BufferId, PageId, Pages, View } from './pages.ts';
+import { LATEST, type BufferId, type PageId, type Pages, type View } from './pages.ts';
 
 /** Copies up to this length are cut from a shared pool; see `valueCopy`. */
 const POOLED_BYTES_MAX = 2048;
@@ -45,7 +45,7 @@ export abstract class EntryReader {
   key: Uint8Array = new Uint8Array(64);
   keyLength = 0;
   readonly pages: Pages;
-  protected view: View = 0;
+  protected view: View = LATEST;
   readonly #node: Node;
 
   constructor(pages: Pages) {

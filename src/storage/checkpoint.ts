@@ -15,7 +15,8 @@
 import { assert } from '../base/assert.ts';
 import { IntList } from '../base/int-list.ts';
 import { IntTable } from '../base/int-table.ts';
-import { failure } from '../errors.ts';
+import { type Ledger } from '../base/ledger.ts';
+import { failure, LimitError } from '../errors.ts';
 import { type Header, headerSlots } from './header.ts';
 import { CHANGE_FREED, CHANGE_STRIDE } from './page-cache.ts';
 import { type Pager } from './pager.ts';
@@ -52,10 +53,9 @@ export class Checkpoint {
   readonly #pager: Pager;
   #goal: CheckpointGoal;
   readonly #counters: CheckpointCounters;
-  /** Pages in the order in which they are written. */
-  #order: Int32Array;
+  /** Pages in the order in which they are written; from the phase `map` on by id. */
+  readonly #pages: IntList;
   #next = 0;
-  #byId: Int32Array = new Int32Array(0);
   readonly #heldByLog: IntList;
   /** Slots that the new checkpoint uses and the old one did not; and the other way round. */
   readonly #sets: IntList;
@@ -73,13 +73,15 @@ export class Checkpoint {
     this.#counters = counters;
     this.#sets = new IntList(pager.ledger, 'tables');
     this.#clears = new IntList(pager.ledger, 'tables');
+    this.#pages = new IntList(pager.ledger, 'tables');
     const recent = this.#openBoundary();
     pager.boundary = pager.commitId;
     pager.closing = pager.recent;
     pager.recent = recent;
     this.#heldByLog = pager.heldByLog;
     pager.heldByLog = new IntList(pager.ledger, 'tables');
-    this.#order = inWritingOrder(pager, pager.closing.keys());
+    pager.closing.appendKeys(this.#pages);
+    putInWritingOrder(pager, this.#pages);
     if (pager.bitmap.depth > 0) return;
     for (let slot = 0; slot < headerSlots(pager.pageBytes); slot++) this.#sets.push(slot);
   }
@@ -90,11 +92,13 @@ export class Checkpoint {
     const recent = new IntTable(CHANGE_STRIDE, pager.ledger, 'tables');
     try {
       this.#sets.reserve(headerSlots(pager.pageBytes));
+      this.#pages.reserve(pager.recent.count);
       pager.versions.open(pager.commitId);
       return recent;
     } catch (cause) {
       recent.dispose();
       this.#sets.clear();
+      this.#pages.clear();
       throw cause;
     }
   }
@@ -109,9 +113,7 @@ export class Checkpoint {
 
   /** Gives up a checkpoint that a failure left unfinished. */
   dispose(): void {
-    this.#sets.clear();
-    this.#clears.clear();
-    this.#heldByLog.clear();
+    for (const list of [this.#pages, this.#sets, this.#clears, this.#heldByLog]) list.clear();
   }
 
   get done(): boolean {
@@ -120,7 +122,7 @@ export class Checkpoint {
 
   /** Units of work that are left: pages and nodes to be written. */
   get remaining(): number {
-    return this.phase === 'pages' ? this.#order.length - this.#next : this.done ? 0 : STEP_PAGES;
+    return this.phase === 'pages' ? this.#pages.count - this.#next : this.done ? 0 : STEP_PAGES;
   }
 
   /** Does up to `pages` pages of work. */
@@ -152,8 +154,8 @@ export class Checkpoint {
     const closing = pager.closing!;
     const buffers: BufferId[] = [];
     let next = this.#next;
-    while (buffers.length < count && next < this.#order.length) {
-      const page = this.#order[next++]! as PageId;
+    while (buffers.length < count && next < this.#pages.count) {
+      const page = this.#pages.at(next++) as PageId;
       if (closing.values[closing.find(page) * CHANGE_STRIDE] !== 0) continue;
       buffers.push(pager.boundaryBuffer(page));
     }
@@ -163,9 +165,8 @@ export class Checkpoint {
       pager.syncFile();
       this.#counters.sliceSyncs++;
     }
-    if (next < this.#order.length) return;
-    this.#byId = this.#order.sort();
-    this.#order = new Int32Array(0);
+    if (next < this.#pages.count) return;
+    this.#pages.sort();
     this.#next = 0;
     this.phase = 'map';
   }
@@ -174,11 +175,12 @@ export class Checkpoint {
   #writeMap(pages: number): void {
     const { map } = this.#pager;
     const until = this.#next + pages;
-    while (this.#next < this.#byId.length) {
+    while (this.#next < this.#pages.count) {
       if (this.#next >= until) return;
-      const leaf = Math.floor(this.#byId[this.#next]! / map.leafFan);
+      const leaf = Math.floor(this.#pages.at(this.#next) / map.leafFan);
       let end = this.#next;
-      while (end < this.#byId.length && Math.floor(this.#byId[end]! / map.leafFan) === leaf) end++;
+      const first = (leaf + 1) * map.leafFan;
+      while (end < this.#pages.count && this.#pages.at(end) < first) end++;
       this.#writeMapLeaf(leaf, this.#next, end);
       this.#next = end;
     }
@@ -190,14 +192,14 @@ export class Checkpoint {
 
   #writeMapLeaf(leaf: number, from: number, to: number): void {
     const { map, slab, closing } = this.#pager;
-    map.cover(this.#byId[to - 1]!);
+    map.cover(this.#pages.at(to - 1));
     this.#sets.reserve(to - from); // a step that fails is repeated: nothing is pushed twice
     this.#clears.reserve(to - from);
     const buffer = map.change(0, leaf);
     const words = slab.wordsOf(buffer);
     const at = slab.offset(buffer) >> 2;
     for (let i = from; i < to; i++) {
-      const page = this.#byId[i]!;
+      const page = this.#pages.at(i);
       const place = closing!.find(page) * CHANGE_STRIDE;
       const slot = closing!.values[place]!;
       assert(slot !== 0, 'every page of the checkpoint has a slot');
@@ -248,13 +250,9 @@ export class Checkpoint {
     const { bitmap, slots } = this.#pager;
     while (this.#setsSeen < this.#sets.count || this.#clearsSeen < this.#clears.count) {
       bitmap.cover(slots.count - 1);
-      const sets = this.#sets.count;
       const clears = this.#clears.count;
-      for (; this.#setsSeen < sets; this.#setsSeen++)
-        this.#takeNodes(this.#sets.at(this.#setsSeen));
-      for (; this.#clearsSeen < clears; this.#clearsSeen++) {
-        this.#takeNodes(this.#clears.at(this.#clearsSeen));
-      }
+      this.#setsSeen = this.#takeNodes(this.#sets, this.#setsSeen, this.#sets.count);
+      this.#clearsSeen = this.#takeNodes(this.#clears, this.#clearsSeen, clears);
     }
     try {
       this.#saveBitmap();
@@ -264,10 +262,21 @@ export class Checkpoint {
     this.phase = 'header';
   }
 
-  /** Takes slots for the leaf that has the bit of a slot, and for the nodes above it. */
-  #takeNodes(slotWithBit: number): void {
+  /** Takes slots for the leaves that have the bits of slots, and for the nodes above them. */
+  #takeNodes(slots: IntList, from: number, to: number): number {
+    const { leafFan } = this.#pager.bitmap;
+    let before = -1;
+    for (let i = from; i < to; i++) {
+      const leaf = Math.floor(slots.at(i) / leafFan);
+      if (leaf !== before) this.#takeLeaf(leaf);
+      before = leaf;
+    }
+    return to;
+  }
+
+  #takeLeaf(leaf: number): void {
     const { bitmap, slots } = this.#pager;
-    let index = Math.floor(slotWithBit / bitmap.leafFan);
+    let index = leaf;
     for (let level = 0; level < bitmap.depth; level++) {
       const key = level * LEVEL_STRIDE + index;
       index = Math.floor(index / bitmap.innerFan);
@@ -292,12 +301,8 @@ export class Checkpoint {
     for (const leaf of leaves.sort((a, b) => a - b)) {
       const end = (leaf + 1) * bitmap.leafFan;
       const buffer = bitmap.change(0, leaf);
-      for (; c < this.#clears.count && this.#clears.at(c) < end; c++) {
-        this.#setBit(buffer, this.#clears.at(c), false);
-      }
-      for (; s < this.#sets.count && this.#sets.at(s) < end; s++) {
-        this.#setBit(buffer, this.#sets.at(s), true);
-      }
+      c = this.#setBits(buffer, this.#clears, c, end, false);
+      s = this.#setBits(buffer, this.#sets, s, end, true);
       const from = slab.offset(buffer) >> 2;
       const used = countBits(slab.wordsOf(buffer), from, slab.pageBytes >> 2);
       bitmap.save(0, leaf, this.#nodeSlots.get(leaf)!, used);
@@ -309,12 +314,19 @@ export class Checkpoint {
     }
   }
 
-  #setBit(buffer: BufferId, slot: number, used: boolean): void {
+  /** Sets or clears the bits of a leaf for slots from an ordinal on, up to the slot `end`. */
+  #setBits(buffer: BufferId, slots: IntList, from: number, end: number, used: boolean): number {
     const { slab, bitmap } = this.#pager;
-    const at = slot % bitmap.leafFan;
     const words = slab.wordsOf(buffer);
-    const w = (slab.offset(buffer) >> 2) + (at >> 5);
-    words[w] = used ? words[w]! | (1 << (at & 31)) : words[w]! & ~(1 << (at & 31));
+    const at = slab.offset(buffer) >> 2;
+    let i = from;
+    for (; i < slots.count && slots.at(i) < end; i++) {
+      const place = slots.at(i) % bitmap.leafFan;
+      const bit = 1 << (place & 31);
+      const w = at + (place >> 5);
+      words[w] = used ? words[w]! | bit : words[w]! & ~bit;
+    }
+    return i;
   }
 
   #writeHeader(): void {
@@ -355,32 +367,49 @@ export class Checkpoint {
     pager.closing = undefined;
     pager.versions.close(pager.boundary);
     pager.boundary = -1;
+    this.#pages.clear();
     this.#sets.clear();
     this.phase = 'done';
   }
 }
 
 /**
- * Pages by structure, then by the leading bytes of their first key, then by id (rule 18): three
- * numbers packed in one double. Beyond four million pages they stay in order of id.
+ * Sorts pages by structure, then by the leading bytes of their first key, then by id (rule 18):
+ * three numbers packed in one double. Beyond four million pages, or if the budget has no room for
+ * the doubles, they stay in order of id.
  */
-function inWritingOrder(pager: Pager, pages: Int32Array): Int32Array {
-  if (pages.length >= 1 << 22) return pages.sort();
+function putInWritingOrder(pager: Pager, pages: IntList): void {
   pages.sort();
-  const keys = new Float64Array(pages.length);
-  const { slab, closing } = pager;
-  for (let i = 0; i < pages.length; i++) {
-    let rank = 0;
-    let head = 0;
-    if (closing!.values[closing!.find(pages[i]!) * CHANGE_STRIDE] === 0) {
-      const buffer = pager.boundaryBuffer(pages[i]! as PageId);
-      const w = slab.offset(buffer) >> 2;
-      const words = slab.wordsOf(buffer);
-      rank = words[w + (PAGE_STRUCTURE_OFFSET >> 2)]! & 1023;
-      head = words[w + (PAGE_ORDER_OFFSET >> 2)]! >>> 11;
-    }
-    keys[i] = rank * 2 ** 43 + head * 2 ** 22 + i;
+  const ordered = pages.items();
+  const bytes = ordered.length * 12;
+  if (ordered.length >= 1 << 22 || !hasRoom(pager.ledger, bytes)) return;
+  const keys = new Float64Array(ordered.length);
+  for (let i = 0; i < ordered.length; i++) {
+    keys[i] = placeInOrder(pager, ordered[i]! as PageId) * 2 ** 22 + i;
   }
   keys.sort();
-  return Int32Array.from(keys, (key) => pages[key % 2 ** 22]!);
+  const byId = ordered.slice();
+  for (let i = 0; i < ordered.length; i++) ordered[i] = byId[keys[i]! % 2 ** 22]!;
+  pager.ledger.release('tables', bytes);
+}
+
+function hasRoom(ledger: Ledger, bytes: number): boolean {
+  try {
+    ledger.charge('tables', bytes);
+    return true;
+  } catch (cause) {
+    if (cause instanceof LimitError) return false;
+    throw cause;
+  }
+}
+
+/** Structure and leading bytes of the first key; 0 for a page that needs no writing. */
+function placeInOrder(pager: Pager, page: PageId): number {
+  const { slab, closing } = pager;
+  if (closing!.values[closing!.find(page) * CHANGE_STRIDE] !== 0) return 0;
+  const buffer = pager.boundaryBuffer(page);
+  const w = slab.offset(buffer) >> 2;
+  const words = slab.wordsOf(buffer);
+  const rank = words[w + (PAGE_STRUCTURE_OFFSET >> 2)]! & 1023;
+  return rank * 2 ** 21 + (words[w + (PAGE_ORDER_OFFSET >> 2)]! >>> 11);
 }

@@ -47,6 +47,7 @@ export function appendFrames(pager: Pager, makeRoom: () => void): Appended {
   const isShrinkingNow = (): boolean => isShrinking(pager);
   let start = log.appended;
   try {
+    placeAll(pager, pager.leftInRing);
     let inFrames = appendChanges(pager, log.segmentBytes >> 2);
     if (!inFrames) log.rewind(start);
     if (inFrames && log.room < COMMIT_FRAME_BYTES + countPlaces(pager) * 16) {
@@ -129,10 +130,14 @@ function placeEverything(pager: Pager, makeRoom: () => void): void {
   for (let k = 0; k < overlay.count; k++) {
     if (overlay.slot[k] === 0 && overlay.buffer[k] !== 0) waiting.push(k);
   }
-  for (let i = 0; i < waiting.length; i += PLACE_TOGETHER) {
-    pager.placePrivate(waiting.slice(i, i + PLACE_TOGETHER));
-  }
+  placeAll(pager, waiting);
   if (needed > log.room) makeRoom();
+}
+
+function placeAll(pager: Pager, ordinals: readonly number[]): void {
+  for (let i = 0; i < ordinals.length; i += PLACE_TOGETHER) {
+    pager.placePrivate(ordinals.slice(i, i + PLACE_TOGETHER));
+  }
 }
 
 function appendFrees(pager: Pager): void {

@@ -113,6 +113,8 @@ export class PageCache implements BufferHost {
   /** A check is looking for damage: finding it does not latch. */
   isChecking = false;
   evictedDirty = 0;
+  /** Spilled pages that the open transaction has read back. */
+  protected reloads = 0;
   #table: Int32Array;
   #far: IntTable | undefined;
   readonly #flatMax: number;
@@ -358,6 +360,7 @@ export class PageCache implements BufferHost {
     this.slab.owner[buffer] = k;
     o.buffer[k] = buffer;
     o.residentCount++;
+    this.reloads++;
     return buffer;
   }
 

@@ -11,6 +11,7 @@
  * (versions.ts), S5 (checkpoint.ts), S8. Rules: STORAGE.md.
  */
 import { assert } from '../base/assert.ts';
+import { IntList } from '../base/int-list.ts';
 import { failure, isFull } from '../errors.ts';
 import { FREED, NEW, type Saved, USED } from './overlay.ts';
 import { CHANGE_FREED, CHANGE_IN_LOG, CHANGE_STRIDE, PageCache } from './page-cache.ts';
@@ -41,6 +42,11 @@ export class Pager extends PageCache implements Pages {
   #scannedLeaves = 0;
   #savedBuffers = 0;
   #versionsKept = 0;
+  /** New pages that are in memory, in no order; unused while the transaction edits all of them. */
+  readonly #ring = new IntList(this.ledger, 'transaction');
+  #ringHand = 0;
+  #ringSpilled = 0;
+  #ringStopped = false;
   /** What a step of a transaction may be charged beyond the overlay's arrays. */
   readonly #headroomBytes = Math.min(1 << 20, this.ledger.budgetBytes >> 5);
 
@@ -49,6 +55,9 @@ export class Pager extends PageCache implements Pages {
   begin(): void {
     assert(!this.inTransaction, 'one transaction at a time');
     this.inTransaction = true;
+    this.#ringStopped = false;
+    this.#ringSpilled = 0;
+    this.reloads = 0;
   }
 
   edit(page: PageId): BufferId {
@@ -162,7 +171,9 @@ export class Pager extends PageCache implements Pages {
     words[w + (PAGE_ID_OFFSET >> 2)] = page;
     words[w + (PAGE_STRUCTURE_OFFSET >> 2)] = structure;
     this.#enterPrivate(page, buffer, 0, 0, NEW);
-    this.overlay.mark(this.slab.owner[buffer]!, 0, 0, PAGE_COMMIT_OFFSET);
+    const k = this.slab.owner[buffer]!;
+    this.overlay.mark(k, 0, 0, PAGE_COMMIT_OFFSET);
+    if (!this.#ringStopped) this.#ring.tryPush(k);
     return buffer;
   }
 
@@ -246,9 +257,48 @@ export class Pager extends PageCache implements Pages {
     const needed = this.overlay.growthBytes + this.#headroomBytes;
     if (needed > this.ledger.availableBytes) this.ensureRoom(needed);
     const pages = Math.min(SPILL_PAGES, this.slab.count >> 3);
+    const ringBytes = this.#ring.count * this.pageBytes;
+    if (ringBytes * 4 > this.log.segmentBytes) this.#spillRing(pages);
     if (this.overlay.residentCount < pages || !this.#privateShareTaken()) return;
     if (this.mayGrow() && this.slab.tryGrow()) return;
     this.#spill(this.#longestUnused(pages));
+  }
+
+  /**
+   * New pages beyond a quarter of a segment are placed by the commit in any case (commit.ts), so
+   * from there on those not edited lately are written while the transaction goes on. A load so
+   * takes a ring of buffers, which stay in the processor's caches, and leaves the others what they
+   * hold. It ends when the transaction is found to come back to its pages. Source: PostgreSQL,
+   * src/backend/storage/buffer/README, "Buffer Ring Replacement Strategy".
+   */
+  #spillRing(count: number): void {
+    const o = this.overlay;
+    const ring = this.#ring;
+    const chosen: number[] = [];
+    for (let looked = ring.count * 2; looked > 0 && chosen.length < count; looked--) {
+      if (this.#ringHand >= ring.count) this.#ringHand = 0;
+      const k = ring.at(this.#ringHand);
+      if (o.buffer[k] !== 0 && (o.flags[k]! & USED) !== 0) {
+        o.flags[k] = o.flags[k]! & ~USED;
+        this.#ringHand++;
+        continue;
+      }
+      ring.takeAt(this.#ringHand);
+      if (o.buffer[k] !== 0) chosen.push(k);
+    }
+    this.#ringSpilled += chosen.length;
+    if (this.reloads * 8 > this.#ringSpilled) {
+      this.#ringStopped = true;
+      ring.clear();
+    }
+    this.#spill(chosen);
+  }
+
+  /** What a ring still holds: a commit places it too, since it syncs slots in any case. */
+  get leftInRing(): number[] {
+    const o = this.overlay;
+    if (this.#ringSpilled === 0) return [];
+    return [...this.#ring.items()].filter((k) => o.buffer[k] !== 0 && o.slot[k] === 0);
   }
 
   #privateShareTaken(): boolean {
@@ -342,6 +392,7 @@ export class Pager extends PageCache implements Pages {
   /** Drops every private page. */
   rollback(): void {
     const o = this.overlay;
+    this.#ring.clear();
     while (o.layers.length > 0) for (const saved of o.popLayer().saved) this.#dropSaved(saved);
     for (let k = o.count - 1; k >= 0; k--) this.#undoPrivate(k);
     o.reset();
@@ -376,6 +427,7 @@ export class Pager extends PageCache implements Pages {
   rollbackTo(savepoint: number): void {
     const o = this.overlay;
     assert(savepoint >= 1 && savepoint <= o.layers.length, 'the savepoint is open');
+    this.#ring.clear(); // their ordinals are given to others
     while (o.layers.length >= savepoint) {
       const layer = o.popLayer();
       for (let i = layer.saved.length - 1; i >= 0; i--) this.#restore(layer.saved[i]!);
@@ -505,6 +557,7 @@ export class Pager extends PageCache implements Pages {
   endCommit(commit: number, reserved: number): void {
     this.versions.unreserve(reserved - this.#versionsKept);
     this.#versionsKept = 0;
+    this.#ring.clear();
     this.commitId = commit;
     while (this.overlay.layers.length > 0) {
       for (const saved of this.overlay.popLayer().saved) this.#dropSaved(saved);

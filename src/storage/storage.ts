@@ -99,9 +99,10 @@ export class Storage extends Pager {
   readonly #now: () => number;
   #logFile: File | undefined;
   #checkpoint: Checkpoint | undefined;
-  #credit = 0;
-  /** When the oldest commit that is not synced was made. */
-  #oldestUnsyncedMs = 0;
+  /** Pages and fractions: a double from the start, since V8 forgets code when a field changes. */
+  #credit = -0;
+  /** When the oldest commit that is not synced was made; Infinity if there is none. */
+  #oldestUnsyncedMs = Infinity;
   /** Place frames name slots that the data file was not synced for (rule 9). */
   #placesUnsynced = false;
   #closed = false;
@@ -329,12 +330,13 @@ export class Storage extends Pager {
     const { log } = this;
     if (level === 'full') {
       if (this.syncLog()) this.counters.commitSyncs++;
-      this.#oldestUnsyncedMs = 0;
+      this.#oldestUnsyncedMs = Infinity;
       return;
     }
-    if (this.#oldestUnsyncedMs === 0) this.#oldestUnsyncedMs = this.#now();
+    const now = this.#now();
+    this.#oldestUnsyncedMs = Math.min(this.#oldestUnsyncedMs, now);
     if (level === 'group' && log.pendingBytes < LOG_PENDING_BYTES) return;
-    const late = this.#now() - this.#oldestUnsyncedMs >= this.#delayMs;
+    const late = now - this.#oldestUnsyncedMs >= this.#delayMs;
     if (late && level === 'buffered') this.flush();
     else if (late || log.pendingBytes >= LOG_PENDING_BYTES || this.#writeEach) this.#writeLog();
   }
@@ -358,7 +360,7 @@ export class Storage extends Pager {
     if (!this.hasUnsynced) return;
     this.#syncPlaceSlots();
     if (this.syncLog()) this.counters.commitSyncs++;
-    this.#oldestUnsyncedMs = 0;
+    this.#oldestUnsyncedMs = Infinity;
   }
 
   // ---- snapshots

@@ -363,7 +363,7 @@ describe('Storage log', () => {
     storage.begin();
     const pages = addPages(storage, 20_000, 1);
     // What publishing needs, and less than a larger log buffer beside it.
-    const held = leaveFree(640 * 1024);
+    const held = leaveFree(768 * 1024);
     expect(codeOf(() => storage.commit('full'))).toBe('none');
     ledger.release('work', held);
     expect(ledger.bytesOf('log')).toBeLessThan(400_000);

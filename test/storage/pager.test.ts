@@ -1,5 +1,6 @@
 /** The pager: private pages, views, savepoints, spilling, eviction, budget (laws S3, T2). */
 import { describe, expect, test } from 'vitest';
+import { Random } from '../../src/base/random.ts';
 import { MemoryFileSystem } from '../../src/storage/memory-file.ts';
 import { LATEST, type PageId, WRITER } from '../../src/storage/pages.ts';
 import { PRIVATE } from '../../src/storage/slab.ts';
@@ -149,6 +150,62 @@ describe('Pager transactions', () => {
     expect(storage.spilledPages).toBeGreaterThan(500);
     for (const page of pages) expect(holds(storage, page, 1)).toBe(true);
     expect(storage.ledger.peakBytes).toBeLessThanOrEqual(BUDGET_BYTES);
+    storage.checkpoint();
+    expect(slotFaults(storage)).toEqual([]);
+    storage.close();
+    expect(storage.ledger.usedBytes).toBe(0);
+  });
+
+  test('a load takes a ring of buffers and leaves the others what they hold', () => {
+    const storage = newStorage(16 << 20);
+    const before = commitNew(storage, 100, 1);
+    storage.checkpoint();
+    const ring = storage.log.segmentBytes / 4 / storage.pageBytes;
+    storage.begin();
+    const loaded = addPages(storage, 3 * ring, 2);
+    expect(storage.overlay.residentCount).toBeLessThan(ring + 64);
+    expect(storage.spilledPages).toBeGreaterThan(2 * ring - 64);
+    storage.commit('full');
+    const { reads } = storage.file;
+    for (const page of before) expect(holds(storage, page, 1)).toBe(true);
+    expect(storage.file.reads).toBe(reads);
+    for (const page of loaded) expect(holds(storage, page, 2)).toBe(true);
+    storage.checkpoint();
+    expect(slotFaults(storage)).toEqual([]);
+  });
+
+  test('a transaction that comes back to its new pages keeps them in memory', () => {
+    const storage = newStorage(16 << 20);
+    const ring = storage.log.segmentBytes / 4 / storage.pageBytes;
+    storage.begin();
+    const pages = addPages(storage, ring + 100, 0);
+    const random = new Random(5);
+    for (let i = 1; i <= 20 * ring; i++) {
+      if (i % 10 === 0) pages.push(...addPages(storage, 1, 0));
+      fill(storage, pages[random.below(pages.length)]!, i);
+      storage.settle();
+    }
+    expect(storage.spilledPages).toBeLessThan(ring);
+    storage.commit('full');
+    expect(slotFaults(storage)).toEqual([]);
+  });
+
+  test('savepoints that are taken back during a load leave what was before them', () => {
+    const storage = newStorage(16 << 20);
+    const ring = storage.log.segmentBytes / 4 / storage.pageBytes;
+    storage.begin();
+    const kept: PageId[] = [];
+    for (let round = 0; round < 6; round++) {
+      kept.push(...addPages(storage, ring / 2, round));
+      const savepoint = storage.savepoint();
+      addPages(storage, round % 2 === 0 ? 40 : 2 * ring, 99);
+      storage.rollbackTo(savepoint);
+      if (round % 3 === 0) storage.release(savepoint);
+    }
+    storage.commit('full');
+    for (const [i, page] of kept.entries()) {
+      expect(holds(storage, page, Math.floor(i / (ring / 2)))).toBe(true);
+    }
     storage.checkpoint();
     expect(slotFaults(storage)).toEqual([]);
     storage.close();
