@@ -2,6 +2,7 @@
  * Driving bulk loads: taking records from an iterable, an asynchronous one or a stream, in the open
  * transaction or in one of its own, and taking everything back when it fails. Line 6.
  */
+import { requireIterable, requireNames } from './base/arguments.ts';
 import { runSteps } from './base/steps.ts';
 import { failure } from './errors.ts';
 import type {
@@ -21,12 +22,7 @@ const RECORDS_PER_LOOK = 64;
 /** Refuses options that a load does not have. */
 export function requireLoadOptions(options: object, isAsync: boolean): void {
   const known = isAsync ? [...OPTIONS, 'signal'] : OPTIONS;
-  for (const name of Object.keys(options)) {
-    if (known.includes(name)) continue;
-    throw failure('usage.argument', `${name} is not an option of a bulk load`, {
-      hint: `The options are ${known.join(', ')}.`,
-    });
-  }
+  requireNames('a bulk load', options, known);
 }
 
 /** Runs a load in the open transaction; when it throws, all of it is taken back. */
@@ -38,11 +34,7 @@ export function runLoad<T>(
   options: BulkLoadOptions,
 ): BulkReport {
   const began = performance.now();
-  if (typeof (source as Partial<Iterable<T>> | null)?.[Symbol.iterator] !== 'function') {
-    throw failure('usage.argument', 'a bulk load takes an iterable of records', {
-      hint: 'Use bulkLoadAsync for asynchronous iterables and streams.',
-    });
-  }
+  requireIterable('bulkLoad', 'records', source, 'Use bulkLoadAsync for streams.');
   const guarded = guardedLoad(store, name, options);
   const { loader } = guarded;
   try {

@@ -31,10 +31,11 @@ import { RecordedScope } from './recording/recorded-handles.ts';
 import { Recorder, type RecordingReport, type RecordOptions } from './recording/recorder.ts';
 import { headerOf, tracedCollections } from './recording/traced-store.ts';
 import type { FieldsInput, KeyInput, PathOf, RecordOf } from './objects/types.ts';
-import { levelOf, milliseconds, type OpenOptions, requireNames, settingsOf } from './options.ts';
+import { levelOf, milliseconds, type OpenOptions, settingsOf } from './options.ts';
+import { requireFunction, requireNames } from './base/arguments.ts';
 import { ACCOUNTS, type Account } from './base/ledger.ts';
 import { runSteps } from './base/steps.ts';
-import { backupSteps, checkSteps } from './maintenance.ts';
+import { backupSteps, type CheckReport, checkSteps } from './maintenance.ts';
 import { type CollectionOf, RootScope, Snapshot, TaskScope, Transaction } from './scopes.ts';
 import { inSlices, type SliceOptions } from './slices.ts';
 import { PlanCache } from './query/plan-cache.ts';
@@ -96,14 +97,6 @@ export interface StatsReport extends StorageCounters {
 export type FileLayoutOptions = Required<
   Pick<OpenOptions, 'pageSize' | 'extentSize' | 'clusterSize' | 'index'>
 >;
-
-/** What a check found. */
-export interface CheckReport {
-  /** Everything that is wrong; empty when the file is whole. */
-  readonly faults: readonly DatabaseError[];
-  readonly pages: number;
-  readonly slots: number;
-}
 
 /** Where sorts spill: beside the file, or where temporary files go when that is only read. */
 function spillPath(storage: Storage, path: string): string {
@@ -301,6 +294,7 @@ export class Database {
    * @throws {ConflictError} conflict.writer_busy while an asynchronous transaction is open.
    */
   transaction<T>(run: (tx: Transaction) => T, options: TransactionOptions = {}): T {
+    requireFunction('transaction', run);
     const tx = this.begin(options);
     let result: T;
     try {
@@ -369,6 +363,7 @@ export class Database {
     run: (tx: Transaction) => Promise<T> | T,
     options: AsyncTransactionOptions = {},
   ): Promise<T> {
+    requireFunction('transactionAsync', run);
     requireNames('a transaction', options, ['durability', 'timeoutMs', 'signal']);
     const level = levelOf(options.durability) ?? this.#durability;
     this.refuseIfUnusable();
@@ -620,6 +615,7 @@ export class Database {
 
   /** As `backup`, in slices between which other work is done. */
   backupAsync(path: string, options: SliceOptions = {}): Promise<number> {
+    requireNames('a backup', options, ['signal', 'onSlice']);
     this.refuseIfUnusable();
     return inSlices(backupSteps(this.#storage, this.#fs, path), options);
   }
@@ -633,7 +629,10 @@ export class Database {
   }
 
   /** As `compact`, in slices between which other work is done; holds the writers' turn. */
-  async compactAsync(options: SliceOptions & AsyncTransactionOptions = {}): Promise<number> {
+  async compactAsync(
+    options: SliceOptions & Omit<AsyncTransactionOptions, 'durability'> = {},
+  ): Promise<number> {
+    requireNames('a compaction', options, ['signal', 'onSlice', 'timeoutMs']);
     this.refuseIfUnusable();
     if (this.#storage.readOnly) throw failure('usage.read_only', `${this.path} is read only`);
     await this.#turn(options);

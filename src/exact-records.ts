@@ -2,6 +2,8 @@
  * Reading everything a collection or bucket holds, with exact kinds, and changing the schema from
  * whole definitions: what dumps and copies need beyond the handles. Line 6, part of `database.ts`.
  */
+import { requireNames } from './base/arguments.ts';
+import { nameHint } from './base/nearest.ts';
 import { failure } from './errors.ts';
 import { exactRecord, readExactValue } from './model/exact-value.ts';
 import type { RecordFields } from './model/record.ts';
@@ -73,8 +75,22 @@ export function recordCount(store: Store, name: string, view: SourceView): numbe
   return store.schema(view).require(name, view).tree.count(view);
 }
 
+/** What each change says, and of which type. */
+const CHANGE_PARTS: {
+  readonly [C in SchemaChange['change']]: Readonly<Record<string, 'string' | 'object'>>;
+} = {
+  createCollection: { definition: 'object' },
+  dropCollection: { collection: 'string' },
+  renameCollection: { collection: 'string', to: 'string' },
+  addField: { collection: 'string', field: 'object' },
+  dropField: { collection: 'string', field: 'string' },
+  createIndex: { definition: 'object' },
+  dropIndex: { collection: 'string', index: 'string' },
+};
+
 /** A change of the schema with its definition completed and checked. */
 export function checkedChange(change: SchemaChange, scope: ObjectScope): SchemaChange {
+  requireChange(change);
   switch (change.change) {
     case 'createCollection':
       return { ...change, definition: checkedCollection(change.definition, scope) };
@@ -87,6 +103,26 @@ export function checkedChange(change: SchemaChange, scope: ObjectScope): SchemaC
     }
     default:
       return change;
+  }
+}
+
+/** Refuses changes that there are not, and parts of them that are missing or of another kind. */
+function requireChange(given: unknown): void {
+  const change = (given as Partial<SchemaChange> | null | undefined)?.change;
+  const parts = CHANGE_PARTS[change as SchemaChange['change']] as
+    Record<string, string> | undefined;
+  if (parts === undefined) {
+    const hint = nameHint(String(change), Object.keys(CHANGE_PARTS));
+    throw failure('usage.argument', `${String(change)} is not a change of the schema`, {
+      ...(hint !== undefined && { hint }),
+    });
+  }
+  requireNames(change!, given as object, ['change', ...Object.keys(parts)]);
+  for (const [name, kind] of Object.entries(parts)) {
+    const part = (given as Record<string, unknown>)[name];
+    if (typeof part === kind && part !== null) continue;
+    const what = kind === 'string' ? 'a text' : 'an object';
+    throw failure('usage.argument', `${name} of ${change!} is ${what}`);
   }
 }
 

@@ -12,6 +12,14 @@ import { Storage } from './storage/storage.ts';
 import { checkStore, treesOf } from './store/check.ts';
 import { type Store } from './store/store.ts';
 
+/** What a check found. */
+export interface CheckReport {
+  /** Everything that is wrong; empty when the file is whole. */
+  readonly faults: readonly DatabaseError[];
+  readonly pages: number;
+  readonly slots: number;
+}
+
 /** Checks every tree, every record and index, every page and slot; reports what is wrong. */
 export function* checkSteps(
   storage: Storage,
@@ -45,7 +53,8 @@ export function* checkSteps(
  */
 export function* backupSteps(storage: Storage, fs: FileSystem, path: string): Steps<number> {
   if (typeof path !== 'string' || path === '' || fs.exists(path)) {
-    throw failure('usage.argument', `a backup needs a free path; there is something at ${path}`, {
+    const where = String(path);
+    throw failure('usage.argument', `a backup needs a free path; there is something at ${where}`, {
       hint: 'Give another path, or remove what is there.',
       detail: { path },
     });

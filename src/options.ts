@@ -3,7 +3,7 @@
  *
  * Line 6 of the strata, beside `database.ts`.
  */
-import { nameHint } from './base/nearest.ts';
+import { requireNames } from './base/arguments.ts';
 import { parseSize } from './base/sizes.ts';
 import { failure } from './errors.ts';
 import { MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN } from './limits.ts';
@@ -96,21 +96,6 @@ export function settingsOf(options: OpenOptions): Settings {
     named,
     snapshotAgeMsMax: milliseconds('snapshotAgeMsMax', options.snapshotAgeMsMax) ?? Infinity,
   };
-}
-
-/** Refuses names that an options object does not have. */
-export function requireNames(where: string, options: object, names: readonly string[]): void {
-  if (typeof options !== 'object' || options === null) {
-    throw failure('usage.argument', `the options of ${where} are an object`);
-  }
-  for (const name of Object.keys(options)) {
-    if (names.includes(name)) continue;
-    const hint = nameHint(name, names);
-    throw failure('usage.argument', `${name} is not an option of ${where}`, {
-      detail: { option: name },
-      ...(hint !== undefined && { hint }),
-    });
-  }
 }
 
 /** @throws {UsageError} usage.argument for what is no level. */

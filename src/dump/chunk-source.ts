@@ -1,5 +1,5 @@
 /** Where a reader's bytes come from: chunks one after the other, counted, with typed failures. */
-import { systemFailure } from './failures.ts';
+import { failure, systemFailure } from './failures.ts';
 
 /** Chunks of bytes: a stream, a list, anything that is iterated. */
 export type ByteChunks = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
@@ -15,8 +15,7 @@ export class ChunkSource {
   constructor(chunks: ByteChunks, file: string, onChunk?: (bytesRead: number) => void) {
     this.file = file;
     this.#onChunk = onChunk;
-    this.#chunks =
-      Symbol.asyncIterator in chunks ? chunks[Symbol.asyncIterator]() : chunks[Symbol.iterator]();
+    this.#chunks = iteratorOf(chunks);
   }
 
   /** The next chunk; `undefined` at the end. */
@@ -30,6 +29,10 @@ export class ChunkSource {
     }
     this.isAtEnd = next.done === true;
     if (next.done === true) return undefined;
+    if (!(next.value instanceof Uint8Array))
+      throw failure('usage.argument', `${this.file}: what is read comes in chunks of bytes`, {
+        hint: 'Open the stream without an encoding.',
+      });
     this.#bytesRead += next.value.length;
     this.#onChunk?.(this.#bytesRead);
     return next.value;
@@ -40,4 +43,11 @@ export class ChunkSource {
     if (!this.isAtEnd) void Promise.resolve(this.#chunks.return?.()).catch(() => undefined);
     this.isAtEnd = true;
   }
+}
+
+function iteratorOf(chunks: ByteChunks): AsyncIterator<Uint8Array> | Iterator<Uint8Array> {
+  const given = chunks as Partial<AsyncIterable<Uint8Array> & Iterable<Uint8Array>> | null;
+  const iterator = given?.[Symbol.asyncIterator]?.() ?? given?.[Symbol.iterator]?.();
+  if (iterator !== undefined) return iterator;
+  throw failure('usage.argument', 'what is read is a path, or an iterable of chunks of bytes');
 }

@@ -14,7 +14,7 @@ import { crc32 } from '../base/checksum.ts';
 import { csvField } from './csv.ts';
 import { failure } from './failures.ts';
 import { toJson, toText } from './field-values.ts';
-import { requireFormat, requireOptions, type DumpFormat } from './formats.ts';
+import { requireDatabase, requireFormat, requireOptions, type DumpFormat } from './formats.ts';
 import { GDBM_BINARY_HEADER, gdbmBinary, gdbmEnd, gdbmHeader, gdbmLines } from './gdbm.ts';
 import { KV_END, kvHeader, kvLines, type KvTextOptions } from './kv-text.ts';
 import {
@@ -90,6 +90,7 @@ export async function* dump(
   db: Database,
   options: DumpOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
+  requireDatabase('dump', db);
   requireOptions('a dump', options, OPTION_NAMES);
   requireFormat(options.format);
   const snapshot = db.snapshot();

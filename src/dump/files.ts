@@ -22,7 +22,7 @@ import type {
 } from '../index.ts';
 import { dump, recordsOf, sourcesOf, type DumpOptions, type Source } from './dump.ts';
 import { failure, failureAt, systemFailure, type Place } from './failures.ts';
-import { requireOptions } from './formats.ts';
+import { requireDatabase, requireOptions } from './formats.ts';
 import { parseJson } from './json.ts';
 import {
   headLine,
@@ -66,6 +66,7 @@ export async function dumpToFile(
   path: string,
   options: DumpOptions,
 ): Promise<number> {
+  requirePath('dumpToFile', path);
   const part = `${path}.part-${process.pid}`;
   const file = system('writing', part, () => fs.openSync(part, 'w'));
   let bytes = 0;
@@ -102,6 +103,8 @@ export async function dumpToFolder(
   folder: string,
   options: FolderDumpOptions = {},
 ): Promise<number> {
+  requireDatabase('dumpToFolder', db);
+  requirePath('dumpToFolder', folder);
   requireOptions('a dump to a folder', options, ['collections', 'signal', 'onProgress']);
   requireOwnFolder(folder);
   const snapshot = db.snapshot();
@@ -242,7 +245,8 @@ const LAYOUT_BYTES = 4096;
  * @throws {StorageError} storage.not_found, storage.permission, storage.io
  */
 export function layoutOfDump(source: string | Uint8Array): FileLayoutOptions | undefined {
-  if (typeof source !== 'string') return layoutIn(wholeLines(source));
+  if (source instanceof Uint8Array) return layoutIn(wholeLines(source));
+  requirePath('layoutOfDump', source);
   const isFolder = fs.statSync(source, { throwIfNoEntry: false })?.isDirectory() === true;
   const path = isFolder ? join(source, MARKER) : source;
   const bytes = new Uint8Array(LAYOUT_BYTES);
@@ -255,6 +259,11 @@ export function layoutOfDump(source: string | Uint8Array): FileLayoutOptions | u
     }
   });
   return layoutIn(wholeLines(bytes.subarray(0, count)));
+}
+
+function requirePath(where: string, path: unknown): void {
+  if (typeof path !== 'string' || path === '')
+    throw failure('usage.argument', `${where} takes a path, a text that is not empty`);
 }
 
 function wholeLines(bytes: Uint8Array): Uint8Array {

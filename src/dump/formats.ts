@@ -1,5 +1,6 @@
 /** The formats of dumps, by name. */
 import { nearestName } from '../base/nearest.ts';
+import { Database } from '../index.ts';
 import { failure } from './failures.ts';
 
 /**
@@ -31,6 +32,12 @@ export function requireFormat(format: unknown): asserts format is DumpFormat {
   throw failure('usage.argument', `format: ${what}; there is ${DUMP_FORMATS.join(', ')}`, {
     ...(near !== undefined && { hint: `Did you mean "${near}"?` }),
   });
+}
+
+/** Refuses what `open` did not give. */
+export function requireDatabase(where: string, db: unknown): void {
+  if (!(db instanceof Database))
+    throw failure('usage.argument', `${where} takes a database, as open gives it`);
 }
 
 /** Refuses names that an options object does not have, and delimiters that cannot be. */

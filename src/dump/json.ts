@@ -15,7 +15,7 @@
  */
 import { VALUE_DEPTH_MAX } from '../limits.ts';
 import { Float, type Value } from '../index.ts';
-import { failureAt, type Place } from './failures.ts';
+import { failure, failureAt, type Place } from './failures.ts';
 import { requireText, withoutMark } from './utf8.ts';
 
 export interface JsonOptions {
@@ -45,13 +45,16 @@ const ESCAPES: Readonly<Record<string, string>> = {
   t: '\t',
 };
 
+const NOWHERE: Place = { file: 'text', line: 1, column: 1 };
+
 /**
  * The value of a JSON text that begins at a place.
  *
  * @throws {ParseError} syntax.unexpected, syntax.incomplete, syntax.duplicate_name
  * @throws {ValueError} value.out_of_range, value.text, value.size
  */
-export function parseJson(text: string, start: Place, options: JsonOptions = {}): Value {
+export function parseJson(text: string, start: Place = NOWHERE, options: JsonOptions = {}): Value {
+  if (typeof text !== 'string') throw failure('usage.argument', 'parseJson takes a text');
   const parser = new JsonParser(text, start, options);
   return parser.whole();
 }
@@ -61,7 +64,12 @@ export function parseJson(text: string, start: Place, options: JsonOptions = {})
  *
  * @throws {ParseError} syntax.encoding, too.
  */
-export function parseJsonBytes(bytes: Uint8Array, start: Place, options: JsonOptions = {}): Value {
+export function parseJsonBytes(
+  bytes: Uint8Array,
+  start: Place = NOWHERE,
+  options: JsonOptions = {},
+): Value {
+  if (!(bytes instanceof Uint8Array)) throw failure('usage.argument', 'parseJsonBytes takes bytes');
   return parseJson(requireText(withoutMark(bytes), start), start, options);
 }
 

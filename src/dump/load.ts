@@ -15,7 +15,7 @@ import {
 import { failure, failureAt, located, type Place } from './failures.ts';
 import { extendedJson } from './field-values.ts';
 import { FolderReader } from './files.ts';
-import { requireFormat, requireOptions, type DumpFormat } from './formats.ts';
+import { requireDatabase, requireFormat, requireOptions, type DumpFormat } from './formats.ts';
 import { GdbmBinaryReader, GdbmTextReader } from './gdbm.ts';
 import type { JsonOptions } from './json.ts';
 import { JsonDocumentReader } from './json-document.ts';
@@ -133,6 +133,7 @@ export async function load(
   source: LoadSource,
   options: LoadOptions,
 ): Promise<LoadReport> {
+  requireDatabase('load', db);
   requireOptions('a load', options, OPTION_NAMES);
   requireFormat(options.format);
   const run = new Load(source, options);
@@ -292,6 +293,11 @@ class Load {
   }
 }
 
+/** The bytes of a file, which is opened when the first are asked for. */
+async function* bytesOf(path: string): AsyncGenerator<Uint8Array, void, undefined> {
+  yield* fs.createReadStream(path, { highWaterMark: 256 * 1024 });
+}
+
 /** The reader of a format. */
 export function readerOf(
   source: LoadSource,
@@ -303,7 +309,7 @@ export function readerOf(
   if (isPath && format === 'monochord' && isFolder(source))
     return new FolderReader(source, onChunk);
   const file = options.name ?? (isPath ? source : 'input');
-  const chunks = isPath ? fs.createReadStream(source, { highWaterMark: 256 * 1024 }) : source;
+  const chunks = isPath ? bytesOf(source) : source;
   if (format === 'gdbm-binary') return new GdbmBinaryReader(chunks, file, onChunk);
   if (format === 'json') {
     const settings = { ...jsonSettings(options), list: options.list };

@@ -4,6 +4,7 @@
  * What a handle sees and writes in is told by the `Scope` it was taken from: the database, a
  * transaction or a snapshot. A write outside a transaction commits by itself.
  */
+import { requireFunction, requireIterable, requireNames } from '../base/arguments.ts';
 import { failure } from '../errors.ts';
 import {
   defineBucket,
@@ -141,6 +142,7 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
 
   /** Returns the values of keys, in their order; `undefined` where there is none. */
   getMany(keys: Iterable<K>): (V | undefined)[] {
+    requireIterable('getMany', 'keys', keys);
     return Array.from(keys, (key) => this.get(key));
   }
 
@@ -163,6 +165,7 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
    */
   view<T>(key: K, use: (bytes: Uint8Array) => T): T | undefined {
     this.#scope.check();
+    requireFunction('view', use);
     return this.#isThere() ? this.#bucket.view(key, use, this.#scope.view) : undefined;
   }
 
@@ -209,6 +212,7 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
 
   /** Makes many changes, all or none, also inside a transaction. */
   batch(changes: Iterable<KeyValueChange<K, V>>): void {
+    requireIterable('batch', 'changes', changes);
     const own = this.#scope.beginWrite();
     try {
       this.#define();
@@ -222,8 +226,8 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
 
   #make(changes: Iterable<KeyValueChange<K, V>>): void {
     for (const change of changes) {
-      if (change.type === 'put') this.#bucket.put(change.key, change.value);
-      else if (change.type === 'delete') this.#bucket.delete(change.key);
+      if (change?.type === 'put') this.#bucket.put(change.key, change.value);
+      else if (change?.type === 'delete') this.#bucket.delete(change.key);
       else throw unknownChange(change);
     }
   }
@@ -322,6 +326,7 @@ export class KeyValue<K extends Value = string, V extends Value = Value> {
 
   /** Returns the last entry of a range, a copy; `undefined` if there is none. */
   last(options: Omit<RangeOptions<K>, 'limit'> = {}): [K, V] | undefined {
+    keyRange(options);
     return this.first({ ...options, reverse: options.reverse !== true });
   }
 
@@ -472,16 +477,6 @@ function limitOf(options: { readonly limit?: number }): number {
   if (limit === undefined) return Infinity;
   if (Number.isSafeInteger(limit) && limit >= 0) return limit;
   throw failure('usage.argument', `limit: ${String(limit)} is not a whole number of entries`);
-}
-
-/** Refuses names that an options object does not have. */
-function requireNames(where: string, options: object, names: readonly string[]): void {
-  for (const name of Object.keys(options)) {
-    if (names.includes(name)) continue;
-    throw failure('usage.argument', `${name} is not an option of ${where}`, {
-      hint: `the options are ${names.join(', ')}`,
-    });
-  }
 }
 
 /** The range of a bucket that is not there; what is asked wrongly is refused all the same. */

@@ -241,6 +241,8 @@ function defineFields(
 
 /** The definition of a field whose type is written as text: `int`, `datetime?`. */
 export function defineField(name: string, type: string, initial?: Value): FieldDefinition {
+  if (typeof type !== 'string')
+    throw failure('usage.argument', `the type of ${name} is a text such as 'int' or 'text?'`);
   const optional = type.endsWith('?');
   const bare = (optional ? type.slice(0, -1) : type) as FieldType;
   return checkedField({ name, type: bare, optional, ...(initial !== undefined && { initial }) });

@@ -189,7 +189,14 @@ function isPlain(value: object): boolean {
 /** The fields of a map in their own order; fields that are `undefined` are absent. */
 export function mapEntries(map: ReadonlyMap<string, Value> | ValueMap): [string, Value][] {
   const entries = map instanceof Map ? [...map] : Object.entries(map);
+  if (map instanceof Map) for (const name of map.keys()) requireText(name);
   return entries.filter((entry) => entry[1] !== undefined) as [string, Value][];
+}
+
+/** Refuses fields of a map whose names are no texts: a `Map` may have any. */
+function requireText(name: unknown): void {
+  if (typeof name === 'string') return;
+  throw failure('value.type', `the names of a map are texts, not ${String(name)}`);
 }
 
 /** The fields of a map in the order of their names. */

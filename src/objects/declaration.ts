@@ -3,6 +3,7 @@
  * collection is made with, its indexes, and what is done to records before they are written.
  * `drift.ts` compares it with what a file holds.
  */
+import { requireNames } from '../base/arguments.ts';
 import { nameHint } from '../base/nearest.ts';
 import { failure } from '../errors.ts';
 import type { RecordFields } from '../model/record.ts';
@@ -12,6 +13,7 @@ import {
   DEFAULT_LAYOUT,
   defineIndex,
   fieldOf,
+  requireName,
   type CollectionDefinition,
   type FieldDefinition,
   type IndexDefinition,
@@ -109,10 +111,8 @@ export function declare(
   settings: CollectionSettings,
   layoutDefaults: TreeLayout,
 ): Declaration {
-  if (!isPlainObject(settings)) {
-    throw failure('usage.argument', `the settings of collection ${name} are an object`);
-  }
-  requireSettings(name, settings, SETTINGS);
+  requireName('collection', name);
+  requireNames(`collection ${name}`, settings, SETTINGS, 'setting');
   requireKinds(name, settings);
   const validator = validatorOf(settings.fields);
   const defaults = Object.entries(settings.defaults ?? {}) as [string, Value | (() => Value)][];
@@ -164,17 +164,6 @@ export function declarationOf(
   };
 }
 
-function requireSettings(where: string, settings: object, names: readonly string[]): void {
-  for (const name of Object.keys(settings)) {
-    if (names.includes(name)) continue;
-    const hint = nameHint(name, names);
-    throw failure('usage.argument', `${name} is not a setting of collection ${where}`, {
-      detail: { setting: name },
-      ...(hint !== undefined && { hint }),
-    });
-  }
-}
-
 /** Refuses settings of another kind than they have. */
 function requireKinds(name: string, settings: CollectionSettings): void {
   const { key, unique, index, defaults, open, layout, migrate } = settings;
@@ -195,7 +184,8 @@ function requireKinds(name: string, settings: CollectionSettings): void {
       detail: { setting },
     });
   }
-  requireSettings(`${name}, layout`, layout ?? {}, Object.keys(DEFAULT_LAYOUT));
+  const layoutNames = Object.keys(DEFAULT_LAYOUT);
+  requireNames(`collection ${name}, layout`, layout ?? {}, layoutNames, 'setting');
 }
 
 function requireField(definition: CollectionDefinition, name: string): void {
@@ -287,7 +277,7 @@ function indexOf(
       ? (setting as Exclude<IndexSetting, IndexPart | readonly IndexPart[]>)
       : undefined;
   if (extra !== undefined)
-    requireSettings(`${definition.name}, index`, extra, ['parts', 'name', 'nulls', 'layout']);
+    requireNames(`collection ${definition.name}, index`, extra, INDEX_SETTINGS, 'setting');
   const parts = partsOf(setting).map((part): KeyPartInput => indexPart(definition, part));
   return defineIndex(definition, {
     parts,
@@ -298,11 +288,13 @@ function indexOf(
   });
 }
 
+const INDEX_SETTINGS = ['parts', 'name', 'nulls', 'layout'];
 const PART_SETTINGS = ['field', 'descending', 'collation', 'elements'];
 
 function indexPart(definition: CollectionDefinition, part: IndexPart): KeyPartInput {
   if (typeof part === 'object') {
-    requireSettings(`${definition.name}, index part`, part ?? {}, PART_SETTINGS);
+    const where = `collection ${definition.name}, index part`;
+    requireNames(where, part ?? {}, PART_SETTINGS, 'setting');
   }
   const whole = partText(part);
   const text = fieldOf(definition, whole) === undefined ? bareText(whole) : whole;

@@ -2,7 +2,7 @@
  * Queries of one collection: immutable, each method answers a new one, and nothing is read before
  * a method that answers rows. One equality on an indexed field goes straight to the index.
  */
-import { nameHint } from '../base/nearest.ts';
+import { requireNames } from '../base/arguments.ts';
 import { failure } from '../errors.ts';
 import type { Batch } from '../model/batch.ts';
 import type { SourceView } from '../model/source.ts';
@@ -281,7 +281,7 @@ export class Query<R, T> implements Iterable<T> {
   explain(options: { readonly analyze: true }): Analysed;
   explain(options: { readonly analyze?: boolean }): Explanation;
   explain(options: { readonly analyze?: boolean } = {}): Explanation {
-    requireExplain(options);
+    requireNames('explain', options, ['analyze']);
     this.#access.scope.check();
     const { prepared, values } = this.#asked();
     const plan = bound(prepared.plan, values);
@@ -427,18 +427,6 @@ interface Prepared {
   readonly names: readonly string[];
   readonly make: (row: readonly Value[], view: SourceView) => unknown;
   readonly rowPlan: RowPlan | undefined;
-}
-
-function requireExplain(options: unknown): void {
-  if (!isPlainObject(options)) throw failure('usage.argument', 'explain: takes an object');
-  for (const name of Object.keys(options)) {
-    if (name === 'analyze') continue;
-    const hint = nameHint(name, ['analyze']);
-    throw failure('usage.argument', `${name} is not an option of explain`, {
-      detail: { option: name },
-      ...(hint !== undefined && { hint }),
-    });
-  }
 }
 
 /** A plan with the constants of a question in the places of its parameters. */

@@ -144,7 +144,12 @@ export class Session {
 
   #accessOf(collection: unknown): Access {
     this.#check();
-    return Collection.accessOf(collection as Collection);
+    if (!(collection instanceof Collection))
+      throw failure('usage.argument', 'a session takes a collection, as `db.collection` gives it');
+    const access = Collection.accessOf(collection);
+    if (access.scope.ledger !== this.#scope.ledger)
+      throw failure('usage.argument', `collection ${access.name} is of another database`);
+    return access;
   }
 
   #check(): void {

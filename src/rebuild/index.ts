@@ -7,7 +7,7 @@ import { runSteps, type Steps } from '../base/steps.ts';
 import { parseSize } from '../base/sizes.ts';
 import { failure } from '../errors.ts';
 import { MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN } from '../limits.ts';
-import { requireNames } from '../options.ts';
+import { requireNames } from '../base/arguments.ts';
 import { NodeFileSystem } from '../storage/node-file.ts';
 import type { LayoutChange } from './rebuild-layout.ts';
 import {

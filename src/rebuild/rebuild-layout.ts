@@ -7,7 +7,7 @@
 import { parseSize } from '../base/sizes.ts';
 import { failure } from '../errors.ts';
 import { unknownName, type TreeLayout } from '../model/schema.ts';
-import { requireNames } from '../options.ts';
+import { requireNames } from '../base/arguments.ts';
 import { checkLayout } from '../storage/btree.ts';
 import type { FileLayout } from '../storage/header.ts';
 import { LATEST } from '../storage/pages.ts';

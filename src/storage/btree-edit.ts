@@ -64,6 +64,11 @@ export class Entry {
     return this.#ownValue;
   }
 
+  /** Lets go of the caller's bytes, behind which there may be far more. */
+  forgetValue(): void {
+    this.value = NO_BYTES;
+  }
+
   /** Makes it an entry with a key that stands in the page, without value and child. */
   setKey(key: Uint8Array, keyBytes: number): this {
     this.key = key;

@@ -123,9 +123,13 @@ export class TreeWriter {
     valueOffset: number,
     valueLength: number,
   ): PutResult {
-    if (found) return this.#update(key, keyLength, value, valueOffset, valueLength);
-    const path = this.#path;
     const entry = this.#entry;
+    if (found) {
+      const result = this.#update(key, keyLength, value, valueOffset, valueLength);
+      entry.forgetValue();
+      return result;
+    }
+    const path = this.#path;
     const { limits } = this.#tree;
     this.#tree.changes++;
     if (keyLength > limits.keyBytesMax) {
@@ -136,6 +140,7 @@ export class TreeWriter {
     this.#setValue(entry, key, keyLength, value, valueOffset, valueLength);
     const position = path.positions[path.depth]!;
     this.restructurer.insertInto(path.depth, position, entry);
+    entry.forgetValue();
     this.addCount(1);
     if (path.isAtLeaf) {
       this.#leaf = path.nodes[path.depth]!;

@@ -29,6 +29,7 @@ import {
   collectionFromValue,
   definitionToValue,
   indexFromValue,
+  requireName,
   type CollectionDefinition,
   type IndexDefinition,
 } from '../model/schema.ts';
@@ -223,6 +224,7 @@ export class Catalog {
   }
 
   #named(kind: number, name: string): ByteWriter {
+    requireName('collection', name);
     const key = this.#start(kind);
     this.#appendName(key, name);
     return key;
