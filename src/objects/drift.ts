@@ -45,6 +45,7 @@ export function driftOf(declared: Declaration, scope: ObjectScope): Drift {
   }
   if (existing.form !== 'record')
     throw mismatch(definition.name, `it is a ${existing.form} in the file`, {});
+  if (isAsDeclared(declared, existing, scope)) return NONE;
   requireLayout(declared, existing);
   const fault = faultOf(declared, existing, scope);
   if (fault !== undefined) {
@@ -53,6 +54,23 @@ export function driftOf(declared: Declaration, scope: ObjectScope): Drift {
   }
   const changes = [...fieldChanges(definition, existing), ...indexChanges(declared, scope)];
   return changes.length === 0 ? NONE : { changes, migrate: false };
+}
+
+/** Whether file and declaration say the same in the same words, as they mostly do. */
+function isAsDeclared(
+  { definition, indexes }: Declaration,
+  existing: CollectionDefinition,
+  scope: ObjectScope,
+): boolean {
+  return (
+    textOf(existing) === textOf(definition) &&
+    textOf(scope.indexes(definition.name)) === textOf(indexes)
+  );
+}
+
+/** A definition as text, without default values, which may be of any kind. */
+function textOf(definition: unknown): string {
+  return JSON.stringify(definition, (name, part) => (name === 'initial' ? undefined : part));
 }
 
 /** Brings the file to the declaration in the open transaction. */
@@ -102,9 +120,8 @@ function faultOf(
       askedFor: say(definition.open),
     });
   }
-  const hasRecords = scope.collection(name).count(scope.view) > 0;
   for (const field of definition.fields) {
-    const fault = fieldFault(definition, field, liveField(existing, field.name), hasRecords);
+    const fault = fieldFault(definition, field, liveField(existing, field.name), scope);
     if (fault !== undefined) return fault;
   }
   for (const field of existing.fields) {
@@ -124,12 +141,12 @@ function fieldFault(
   definition: CollectionDefinition,
   field: FieldDefinition,
   old: FieldDefinition | undefined,
-  hasRecords: boolean,
+  scope: ObjectScope,
 ): Error | undefined {
   const type = typeText(field);
   if (old === undefined) {
     const isFilled = field.optional || field.initial !== undefined || field.type === 'any';
-    if (isFilled || !hasRecords) return undefined;
+    if (isFilled || scope.collection(definition.name).count(scope.view) === 0) return undefined;
     const what = `the new field "${field.name}" must have a value, which old records lack`;
     return mismatch(definition.name, what, { field: field.name, askedFor: type });
   }
